@@ -25,8 +25,8 @@ from sklearn.tree import DecisionTreeRegressor
 
 import isonomy as iso
 from isonomy.alternatives.rules.algorithm import Decide, Training
+from isonomy.alternatives.rules.comparison import combined
 from isonomy.alternatives.rules.named import EstimatorRule
-from isonomy.alternatives.rules.rounds import combined
 from isonomy.numerics.arrays import FloatArray
 from studies.designs import alternatives
 from studies.designs.reruns import simulate_reruns

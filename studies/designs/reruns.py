@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.special import ndtr
 
-from isonomy.alternatives.rules.rounds import level
+from isonomy.alternatives.rules.comparison import level
 
 
 def simulate_reruns(

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import isonomy as iso
-from isonomy.alternatives.rules.comparison import exceedance
-from isonomy.alternatives.rules.rounds import combined
+from isonomy.alternatives.rules.comparison import combined, exceedance
 from isonomy.errors import NotEnoughData, UsageError
 from support.same import same
 from support.trials import accuracy, gains, unfairness

@@ -1,5 +1,6 @@
 """Is there an alternative that is at least as accurate and less unequal? (Auerbach et al. 2025)"""
 
+from isonomy.alternatives.followup import Recommendation, SurfaceResult
 from isonomy.alternatives.improvability import ImprovabilityResult, improvability
 from isonomy.alternatives.options import (
     Above,
@@ -16,13 +17,11 @@ from isonomy.alternatives.options import (
     splits,
 )
 from isonomy.alternatives.planning import Game, enough_splits, false_rejection, manipulation, splits_bound
-from isonomy.alternatives.recommendation import Recommendation
 from isonomy.alternatives.rules.algorithm import Algorithm, People, SelectionRule, Training
 from isonomy.alternatives.rules.milp import MILPRule
 from isonomy.alternatives.rules.named import NAMES as RULES
 from isonomy.alternatives.rules.named import EstimatorRule, ReductionsRule, ThresholdsRule
 from isonomy.alternatives.rules.utilities import CRITERIA, READY, Utility
-from isonomy.alternatives.surface import SurfaceResult
 
 __all__ = [
     "CRITERIA",

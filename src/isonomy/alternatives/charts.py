@@ -11,8 +11,8 @@ from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.results import charts, phrases, theme
 
 if TYPE_CHECKING:
+    from isonomy.alternatives.followup import SurfaceResult
     from isonomy.alternatives.improvability import ImprovabilityResult
-    from isonomy.alternatives.surface import SurfaceResult
 
 _ALGORITHMS = alt.Scale(domain=["alternative", "status quo"], range=[theme.PALETTE[0], theme.PALETTE[1]])
 _SHAPES = alt.Scale(domain=["alternative", "status quo"], range=["circle", "square"])
@@ -22,7 +22,6 @@ _CELLS = 60  # of the heat map on each axis: with the contour, within the points
 
 
 def result_chart(result: ImprovabilityResult) -> alt.TopLevelMixin:
-    """The rounds above the surface, or the frontier of several candidates."""
     if len(result.candidates) > 1:
         return theme.finish(frontier_chart(result))
     return theme.finish(alt.vconcat(rounds_chart(result), surface_chart(result.surface())))
@@ -59,7 +58,6 @@ def frontier_chart(result: ImprovabilityResult) -> alt.TopLevelMixin:
 
 
 def rounds_chart(result: ImprovabilityResult) -> alt.HConcatChart:
-    """For each criterion, one dumbbell per round: the status quo and the alternative."""
     shares = "estimate" in result.units()
     parts = []
     for criterion, unit in (("accuracy", "%"), ("unfairness", "points")):
@@ -93,7 +91,6 @@ def _dumbbells(result: ImprovabilityResult, lines: IntArray, title: list[str], u
 
 
 def surface_chart(surface: SurfaceResult) -> alt.LayerChart:
-    """Heat map of p-values, the contour of the level, and where it crosses the two axes."""
     gains, cuts = surface.grids
     rows, columns = theme.thin(len(gains), _CELLS), theme.thin(len(cuts), _CELLS)
     a, f = gains[rows], cuts[columns]

@@ -5,26 +5,32 @@ Both algorithms are judged on rows that no rule was fitted on. Auerbach, Liang, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isonomy.alternatives import words
+from isonomy.alternatives.followup import Recommendation, SurfaceResult, intersections, recommend
 from isonomy.alternatives.options import PUBLISHED, Above, Crossfit, Gain, GroupAware, Method, Protected, Scale, Splits
-from isonomy.alternatives.recommendation import Recommendation, intersections, recommend
-from isonomy.alternatives.rules import rounds as merging
+from isonomy.alternatives.rules import comparison
 from isonomy.alternatives.rules.algorithm import People, SelectionRule
-from isonomy.alternatives.rules.comparison import Equivalence, Exceedance, Excess, Requirement, Requirements
+from isonomy.alternatives.rules.comparison import GainCurves, Merge, Requirements
 from isonomy.alternatives.rules.named import selection_rule
-from isonomy.alternatives.rules.rounds import GainCurves, Merge
-from isonomy.alternatives.rules.trials import Cases, SearchReport, Terms, Trial, run_trials, training_share
-from isonomy.alternatives.rules.utilities import Criteria, Utility, UtilityLike, accuracy_utility, fairness_utilities
-from isonomy.alternatives.surface import SurfaceResult
-from isonomy.errors import MissingRole, OneGroup, UnknownOption, UsageError
+from isonomy.alternatives.rules.trials import Cases, SearchReport, Trial, run_trials
+from isonomy.alternatives.rules.utilities import (
+    Criteria,
+    Utility,
+    UtilityLike,
+    accuracy_utility,
+    by_group,
+    fairness_utilities,
+    group_code,
+)
+from isonomy.errors import MissingRole, OneGroup, UsageError
 from isonomy.frames import Group, Groups, Request
 from isonomy.frames.expressions import is_category, number, text
 from isonomy.frames.metrics import RATES
@@ -43,14 +49,22 @@ if TYPE_CHECKING:
 
 Candidates = Annotated[str | Sequence[str] | Mapping[str, str] | None, Form("candidates")]
 Basis = Literal["whole", "crossfit", "splits", "bootstrap", "published"]
+# How the p-values of rounds, or of candidates, become one.
+MERGES: Mapping[Basis, Merge] = {
+    "whole": "smallest",
+    "crossfit": "smallest",
+    "splits": "exchangeable",
+    "bootstrap": "median",
+    "published": "median",
+}
 
 WEIGHT, CLUSTER = "weight of a row", "cluster of a row"
 LARGEST = 10**9  # numpy's hypergeometric draws, which make the splits, stop here
 FEW = 30  # rows in a denominator below which p-values are called approximate
 NEAR = 2.0  # standard errors within which the status quo's unfairness is called close to zero
 
-for part in (GainCurves, Requirements, Requirement, Exceedance, Excess, Equivalence):
-    storable(part)
+for part in ("GainCurves", "Requirements", "Requirement", "Exceedance", "Excess", "Equivalence"):
+    storable(getattr(comparison, part))
 
 
 # ---- call
@@ -223,30 +237,33 @@ def improvability(
     """
     call = open_call("improvability", locals())
     plan = ImprovabilityPlan(call.source, **call.options)
-    cases, members, dropped = read(plan)
-    terms = plan.terms(members)
-    trials, reports = run_trials(cases, terms, call.rng, partial(run_tasks, plan))
-    columns = estimate(trials, members, terms, plan)
+    cases, dropped = read(plan)
+
+    def track(results: Iterable[Any], total: int) -> Iterable[Any]:
+        return tracked(results, words.PROGRESS, total, bar=plan.progress)
+
+    trials, reports = run_trials(cases, call.rng, plan.n_jobs, track)
+    columns = estimate(trials, cases, plan)
     decisions = decide(columns, plan)
     generator = call.rng.spawn(1)[0]  # drawn whatever the verdict
     shown = decisions["verdict"] is Verdict.VIOLATION
     return ImprovabilityResult(
         **columns,
         **decisions,
-        null=words.null(terms.rule_name, terms.criteria),
-        notes=notes(trials, reports, terms, plan),
+        null=words.null(cases.rule_name, cases.criteria),
+        notes=notes(trials, reports, cases),
         provenance=call.provenance(rows=cases.rows, dropped=dropped, grouping=plan.request.grouping),
-        members=members,
-        rule=terms.rule_name,
+        members=cases.groups,
+        rule=cases.rule_name,
         basis=plan.basis,
-        folds=getattr(terms.method, "folds", 0),
-        repeats=getattr(terms.method, "repeats", 0),
+        folds=getattr(cases.method, "folds", 0),
+        repeats=getattr(cases.method, "repeats", 0),
         tried=tuple(dict(entry) for entry in plan.tried or ()),
         margin=plan.gain.margin,
         scale=plan.gain.scale,
         alpha=plan.alpha,
         words={utility.name: plan.called(utility) for utility in plan.utilities},
-        recommended=recommend(cases, terms, trials, plan.candidates, plan.groups, generator) if shown else None,
+        recommended=recommend(cases, trials, plan.candidates, plan.groups, generator) if shown else None,
     )
 
 
@@ -255,8 +272,6 @@ def improvability(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ImprovabilityPlan(Plan):
-    """The call, and what follows from it and the schema. `terms` completes it once the rows have named the groups."""
-
     outcome: str
     groups: Groups
     status_quo: str
@@ -313,12 +328,10 @@ class ImprovabilityPlan(Plan):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The features."""
         return (self.features,) if isinstance(self.features, str) else tuple(self.features or ())
 
     @cached_property
     def candidates(self) -> dict[str, str]:
-        """The columns of ready candidates, by name."""
         given = self.candidate
         if given is None:
             return {}
@@ -339,26 +352,17 @@ class ImprovabilityPlan(Plan):
 
     @property
     def settled(self) -> Method:
-        """The method, given or by default."""
         if self.method == "published":
             return PUBLISHED
         return Crossfit() if self.method is None and self.rule is not None else self.method
 
     @property
     def basis(self) -> Basis:
-        """What the test rests on, in a word."""
         if not isinstance(self.settled, Splits):
             return "whole" if self.settled is None else "crossfit"
         if self.settled.resamples is None:
             return "splits"
         return "published" if self.settled.published else "bootstrap"
-
-    @property
-    def merge(self) -> Merge:
-        """How the p-values of rounds, or of candidates, become one."""
-        if self.basis in ("whole", "crossfit"):
-            return "smallest"
-        return "exchangeable" if self.basis == "splits" else "median"
 
     @property
     def attempts(self) -> int:
@@ -373,7 +377,6 @@ class ImprovabilityPlan(Plan):
 
     @cached_property
     def fairness_gains(self) -> tuple[float, ...]:
-        """The required cut of each unfairness."""
         gain, names = self.gain.fairness, [utility.name for utility in self.utilities[1:]]
         if not isinstance(gain, Mapping):
             return (float(gain),) * len(names)
@@ -383,16 +386,13 @@ class ImprovabilityPlan(Plan):
 
     @cached_property
     def fitted(self) -> tuple[SelectionRule | None, str]:
-        """The rule and its name; no rule if candidates are ready."""
         return (None, words.CANDIDATE) if self.rule is None else selection_rule(self.rule, features=self.names)
 
     def called(self, utility: Utility) -> str:
-        """What readers call a utility."""
         return self.source.labels.metrics.get(utility.name, utility.name)
 
     @cached_property
     def columns(self) -> dict[str, str]:
-        """What is read of each line: the argument, and the column it names."""
         others = {f"outcome of {self.called(u)}": u.outcome for u in self.utilities if u.outcome is not None}
         return {
             "outcome": self.outcome,
@@ -404,7 +404,6 @@ class ImprovabilityPlan(Plan):
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
-        """The features that are not numbers, which are read as text."""
         return tuple(name for name in self.names if is_category(self.source.schema[name]))
 
     @property
@@ -414,7 +413,6 @@ class ImprovabilityPlan(Plan):
 
     @cached_property
     def request(self) -> Request:
-        """Every distinct line with its count, or the columns themselves."""
         source = self.source
         source.require(**self.columns)
         two_valued = any(u.binary_outcome and u.outcome is None for u in self.utilities)
@@ -439,8 +437,8 @@ class ImprovabilityPlan(Plan):
         """The grouped pass of a test that fits nothing."""
         return () if self.by_row else (self.request,)
 
-    def terms(self, members: Sequence[Group]) -> Terms:
-        """What trials need to know, with the options about groups in the order of the ``members``."""
+    def criteria(self, members: Sequence[Group]) -> Criteria:
+        """What is required, with the options about groups in the order of the ``members``."""
         accuracy, *fairness = (replace(utility, name=self.called(utility)) for utility in self.utilities)
         protected = self.protected if isinstance(self.protected, Protected) else Protected(self.protected)
         weights, gain = accuracy_utility(self.accuracy)[1], self.gain.accuracy
@@ -449,9 +447,9 @@ class ImprovabilityPlan(Plan):
             accuracy,
             tuple(fairness),
             tuple(group.label for group in members),
-            weights=_by_group("accuracy", members, weights) if isinstance(weights, Mapping) else weights,
+            weights=by_group("accuracy", members, weights) if isinstance(weights, Mapping) else weights,
             scale=self.gain.scale,
-            protected=None if protected.group is None else _code("protected", members, protected.group),
+            protected=None if protected.group is None else group_code("protected", members, protected.group),
             # +1 if having less of the utility is the disadvantage, -1 if having more is.
             harm=tuple(1 if (protected.disadvantage or worse[u.better]) == "lower" else -1 for u in fairness),
             fairness_gains=self.fairness_gains,
@@ -459,47 +457,17 @@ class ImprovabilityPlan(Plan):
             threshold=self.capacity.threshold if isinstance(self.capacity, Above) else None,
         )
         if isinstance(gain, Mapping):
-            gains = tuple(_by_group("gain", members, gain).tolist())
+            gains = tuple(by_group("gain", members, gain).tolist())
         else:
             gains = (float(gain) - self.gain.margin,) * len(criteria.accuracies)
-        return Terms(
-            criteria=replace(criteria, accuracy_gains=gains),
-            rule=self.fitted[0],
-            rule_name=self.fitted[1],
-            method=self.settled,
-            alpha=self.alpha / self.attempts,
-            min_size=self.min_size,
-            several=len(self.candidates) > 1,
-        )
-
-
-def _by_group(argument: str, groups: Sequence[Group], given: Mapping[str, float]) -> FloatArray:
-    numbers = np.full(len(groups), np.nan)
-    for key, value in given.items():
-        numbers[_code(argument, groups, key)] = value
-    absent = [group.label for group, value in zip(groups, numbers, strict=True) if np.isnan(value)]
-    if absent:
-        raise UsageError(f"{argument}: nothing given for {', '.join(absent)}; give a number for every group.")
-    return numbers
-
-
-def _code(argument: str, groups: Sequence[Group], given: object) -> int:
-    """The group with this label, this value, or this ``{column: value}``."""
-    for code, group in enumerate(groups):
-        values = tuple(group.mapping.values())
-        if isinstance(given, Mapping):
-            if {k: str(v) for k, v in given.items()} == {k: str(v) for k, v in group.mapping.items()}:
-                return code
-        elif str(given) == group.label or (len(values) == 1 and str(given) == str(values[0])):
-            return code
-    raise UnknownOption(argument, given, [group.label for group in groups])
+        return replace(criteria, accuracy_gains=gains)
 
 
 # ---- read
 
 
-def read(plan: ImprovabilityPlan) -> tuple[Cases, tuple[Group, ...], Mapping[str, int]]:
-    """The distinct lines the method needs, the groups, and the rows dropped.
+def read(plan: ImprovabilityPlan) -> tuple[Cases, Mapping[str, int]]:
+    """The distinct lines the method needs, with what is compared on them, and the rows dropped.
 
     Splits are drawn over lines in canonical order. So no number depends on the order of rows, on the engine that holds
     them, or on whether equal rows come once with a count or many times.
@@ -532,60 +500,61 @@ def read(plan: ImprovabilityPlan) -> tuple[Cases, tuple[Group, ...], Mapping[str
     values_of = dict(zip(plan.columns, values, strict=True))
     named = [utility for utility in plan.utilities if utility.outcome is not None]
     features = {name: values_of[f"features[{name}]"] for name in plan.names}
-    labels = tuple(group.label for group in partition.groups)
+    criteria = plan.criteria(partition.groups)
     cases = Cases(
-        people=People(features, codes.astype(np.intp), labels, levels),
+        groups=partition.groups,
+        people=People(features, codes.astype(np.intp), criteria.labels, levels),
         outcomes={None: values_of["outcome"], **{u.outcome: values_of[f"outcome of {plan.called(u)}"] for u in named}},
         status_quo=values_of["status_quo"],
         candidates={name: values_of[f"candidate[{name}]"] for name in plan.candidates},
         weight=count,
         mass=mass * (count.sum() / (mass @ count)),
         cluster=clusters,
+        criteria=criteria,
+        rule=plan.fitted[0],
+        rule_name=plan.fitted[1],
+        method=plan.settled,
+        alpha=plan.alpha / plan.attempts,
+        min_size=plan.min_size,
     )
-    return cases, partition.groups, sample.dropped
+    return cases, sample.dropped
 
 
 # ---- estimate
 
 
-def run_tasks(plan: ImprovabilityPlan, step: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """The step for all tasks, in one process or several; their number changes no result."""
-    # One thread: sums over several threads differ in the last digit, and serial must equal parallel.
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    if plan.n_jobs == 1:
-        results: Iterable[Any] = (step(*task) for task in tasks)
-    else:
-        from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]
-
-        with parallel_config(backend="loky", inner_max_num_threads=1):
-            results = Parallel(n_jobs=plan.n_jobs, return_as="generator")(delayed(step)(*task) for task in tasks)
-    with threadpool_limits(limits=1):
-        return list(tracked(results, words.PROGRESS, len(tasks), bar=plan.progress))
-
-
-def estimate(
-    trials: Sequence[Trial], members: Sequence[Group], terms: Terms, plan: ImprovabilityPlan
-) -> dict[str, Any]:
+def estimate(trials: Sequence[Trial], cases: Cases, plan: ImprovabilityPlan) -> dict[str, Any]:
     """The columns of every trial, one after the other, what has one entry per trial, and the gains supported."""
-    parts = [trial_lines(trial, place, members, terms, plan) for place, trial in enumerate(trials)]
+    parts, places = [trial["columns"] for trial in trials], np.arange(len(trials))
+    size, in_rounds = len(parts[0]["criteria"]), isinstance(cases.method, Splits)
+    names = list(cases.candidates) or [cases.rule_name]
     columns = {
         name: sum((part[name] for part in parts), ())
         if isinstance(values, tuple)
         else np.concatenate([part[name] for part in parts])
         for name, values in parts[0].items()
     }
+    # Rates are shares of people. So is an outcome that another utility needs to be 0 or 1.
+    used, accuracies = plan.utilities, len(cases.criteria.accuracies)
+    binary = any(utility.binary_outcome and utility.outcome is None for utility in used)
+    shares = [u.name in RATES or (binary and u.outcome is None and u.name.startswith("outcome_among_")) for u in used]
     tested = tuple(trial["requirements"] for trial in trials)
-    before = np.stack([trial["status_quo"] for trial in trials])
-    values = np.split(before, [len(terms.criteria.accuracies)], axis=1)
-    curves = merging.curves(tested, *merging.default_grids(plan.gain.scale, *values), plan.merge, plan.attempts)
+    before = np.stack([part["reference"][:-1] for part in parts])
+    gains, cuts = (np.linspace(low, 1, size) for low, size in zip((-1, 0), comparison.GRID, strict=True))
+    if plan.gain.scale == "difference":  # the paper's grid of ratios, times the largest values of the status quo
+        gains *= float(np.abs(before[:, :accuracies]).max()) or 1.0
+        cuts *= float(before[:, accuracies:].max()) or 1.0
+    curves = comparison.curves(tested, gains, cuts, MERGES[plan.basis], plan.attempts)
     fairness, accuracy = (
-        merging.largest_supported(tested, kind, curves, plan.alpha, plan.gain.margin)
+        comparison.largest_supported(tested, kind, curves, plan.alpha, plan.gain.margin)
         for kind in ("fairness", "accuracy")
     )
     return {
         **columns,
+        "candidate": tuple(names[0 if in_rounds else place] for place in places for _ in range(size)),
+        "rounds": np.repeat(places + 1 if in_rounds else np.ones_like(places), size),
         **{name: np.stack([trial[name] for trial in trials]) for name in ("cutoffs", "train_rows", "test_rows")},
+        "share": np.tile([*[shares[0]] * accuracies, *shares[1:], False], len(trials)),
         "undefined": np.array([0 if part is None else part.undefined for part in tested]),
         "distance": np.array([np.nan if part is None else part.distance for part in tested]),
         "details": tuple(dict(trial["report"].details) for trial in trials),
@@ -593,51 +562,6 @@ def estimate(
         "requirements": tested,
         "supported_fairness_gain": fairness,
         "supported_accuracy_gain": accuracy,
-    }
-
-
-def trial_lines(
-    trial: Trial, place: int, members: Sequence[Group], terms: Terms, plan: ImprovabilityPlan
-) -> dict[str, Any]:
-    """The columns of one trial: its accuracies, its unfairness in each utility, and all of them together.
-
-    The last has the largest p-value.
-    """
-    criteria, rows, used = terms.criteria, trial["test_rows"], plan.utilities
-    accuracies, fairness = len(criteria.accuracies), len(criteria.fairness)
-    size, blank = accuracies + fairness + 1, ("",) * accuracies
-    apart = criteria.weights is None  # each group has an accuracy
-    pairs, theirs = ([criteria.pairs[q] for q in trial[name]] for name in ("pairs", "candidate_pairs"))
-    names = list(plan.candidates) or [terms.rule_name]
-    disparity, low, high = np.vstack([trial["limits"], np.full(3, np.nan)]).T
-    utilities = [criteria.accuracy.name] * accuracies + [utility.name for utility in criteria.fairness]
-    in_rounds = isinstance(terms.method, Splits)
-    # Rates are shares of people. So is an outcome that another utility needs to be 0 or 1.
-    binary = any(utility.binary_outcome and utility.outcome is None for utility in used)
-    shares = [u.name in RATES or (binary and u.outcome is None and u.name.startswith("outcome_among_")) for u in used]
-    return {
-        "candidate": (names[0 if in_rounds else place],) * size,
-        "criteria": (*("accuracy",) * accuracies, *("unfairness",) * fairness, "all"),
-        "rounds": np.full(size, place + 1 if in_rounds else 1),
-        "groups": (
-            *(members if apart else [Group((), name) for name in criteria.accuracies]),
-            *(members[a] for a, _ in pairs),
-            Group((), "all rows"),
-        ),
-        "against": (*blank, *(members[b].label for _, b in pairs), ""),
-        "metric": (*utilities, ""),
-        "n": np.array([*(rows if apart else [rows.sum()]), *(rows[[a, b]].sum() for a, b in pairs), rows.sum()], float),
-        "estimate": np.append(trial["candidate"], np.nan),
-        "reference": np.append(trial["status_quo"], np.nan),
-        "disparity": disparity,
-        "ci_low": low,
-        "ci_high": high,
-        "pvalues": np.append(trial["pvalue"], trial["pvalue"].max()),
-        "status": (trial["report"].status,) * size,
-        "selected": np.full(size, trial["selected"][0]),
-        "selected_status_quo": np.full(size, trial["selected"][1]),
-        "candidate_pair": (*blank, *(f"{members[a]} against {members[b]}" for a, b in theirs), ""),
-        "share": np.array([*[shares[0]] * accuracies, *shares[1:], False]),
     }
 
 
@@ -649,9 +573,9 @@ def decide(columns: Mapping[str, Any], plan: ImprovabilityPlan) -> dict[str, Any
 
     The verdict on a candidate stands in its line for all criteria. Rounds have one verdict together.
     """
-    overall = np.array(columns["criteria"]) == "all"
+    overall, merge = np.array(columns["criteria"]) == "all", MERGES[plan.basis]
     trials = columns["pvalues"][overall]
-    tested = trials if plan.merge == "smallest" else [float(merging.combined(trials, plan.merge))]
+    tested = trials if merge == "smallest" else [float(comparison.combined(trials, merge))]
     concluded = conclude([*tested, *[1.0] * len(plan.tried or ())], alpha=plan.alpha, adjust="holm")
     adjusted = np.full(len(overall), np.nan)
     adjusted[overall] = concluded.adjusted[: len(tested)]
@@ -660,30 +584,27 @@ def decide(columns: Mapping[str, Any], plan: ImprovabilityPlan) -> dict[str, Any
         "adjusted_pvalue": adjusted,
         "verdicts": tuple(next(verdicts) if whole else Verdict.INCONCLUSIVE for whole in overall),
         "verdict": concluded.verdict,
-        "pvalue": float(merging.combined(trials, plan.merge, plan.attempts)),
-        "median_pvalue": float(merging.median(trials)),
+        "pvalue": float(comparison.combined(trials, merge, plan.attempts)),
+        "median_pvalue": float(comparison.median(trials)),
     }
 
 
-def notes(
-    trials: Sequence[Trial], reports: Sequence[SearchReport], terms: Terms, plan: ImprovabilityPlan
-) -> tuple[Note, ...]:
-    """What the reader must know, with the rounds or candidates that each note is about."""
-    criteria, method, known, result = terms.criteria, terms.method, list(plan.candidates), list[Note]()
+def notes(trials: Sequence[Trial], reports: Sequence[SearchReport], cases: Cases) -> tuple[Note, ...]:
+    criteria, method, known, result = cases.criteria, cases.method, list(cases.candidates), list[Note]()
     in_rounds = isinstance(method, Splits)
     tested = {place: trial for place, trial in enumerate(trials) if trial["requirements"] is not None}
     tests = {place: trial["requirements"] for place, trial in tested.items()}
 
     def add(code: str, places: Sequence[int], groups: Collection[str] = (), **values: Any) -> None:
         if places:
-            names = [str(p + 1) if in_rounds else repr(known[p]) for p in places if in_rounds or terms.several]
+            names = [str(p + 1) if in_rounds else repr(known[p]) for p in places if in_rounds or cases.several]
             result.append(Note(code, tuple(groups), {"trials": tuple(names), "rounds": in_rounds, **values}))
 
     fits = method.folds * method.repeats if isinstance(method, Crossfit) else len(trials)
     failures = [report for report in reports if not report.succeeded]
     if lost := [place for place in range(len(trials)) if place not in tested]:
         report = trials[lost[0]]["report"]
-        add("nothing_found", lost, report.groups, rule=terms.rule_name, reason=report.note or "no reason given")
+        add("nothing_found", lost, report.groups, rule=cases.rule_name, reason=report.note or "no reason given")
     elif failures:
         values = {"folds": len(failures), "fits": fits, "reason": failures[0].note}
         result.append(Note("folds_lost", values=values))
@@ -694,7 +615,7 @@ def notes(
     gaps = [trials[place]["report"].details.get("gap", np.nan) for place in late]
     add("solver_stopped", late, gap=max((gap for gap in gaps if not np.isnan(gap)), default=np.nan))
     undefined = {place: part.undefined for place, part in tests.items() if part.undefined}
-    resamples = terms.bootstrap.resamples if terms.bootstrap else 0
+    resamples = cases.bootstrap.resamples if cases.bootstrap else 0
     add("undefined_resamples", list(undefined), most=max(undefined.values(), default=0), resamples=resamples)
     few = {place: part.fewest for place, part in tests.items() if part.fewest < FEW}
     add("few_in_denominator", list(few), fewest=min(few.values(), default=np.inf), utility=criteria.accuracy.name)
@@ -703,17 +624,17 @@ def notes(
     for i, name in enumerate(criteria.accuracies):
         untouched = [place for place, identical in same.items() if identical[i] and not identical.all()]
         group = (name,) if criteria.weights is None else ()
-        add("untouched_group", untouched, group, name=name, bootstrap=terms.bootstrap is not None)
+        add("untouched_group", untouched, group, name=name, bootstrap=cases.bootstrap is not None)
     for k, utility in enumerate(criteria.fairness, start=len(criteria.accuracies)):
         if criteria.protected is not None:
-            zero = [place for place, trial in enumerate(trials) if trial["status_quo"][k] == 0]
+            zero = [place for place, trial in enumerate(trials) if trial["columns"]["reference"][k] == 0]
             add("not_disadvantaged", zero, (criteria.labels[criteria.protected],), utility=utility.name)
     distance = float(np.median([part.distance for part in tests.values()])) if tests else np.inf
     if distance < NEAR:
         names = ", ".join(utility.name for utility in criteria.fairness)
         result.append(Note("near_fair", values={"utility": names, "distance": distance}))
-    ready = terms.rule is None and criteria.capacity is None
-    if isinstance(method, Splits) and ready and training_share(terms, method):
+    ready = cases.rule is None and criteria.capacity is None
+    if ready and cases.training_share:
         several = len(criteria.pairs) > 1 and len(trials) == 1
         result.append(Note("split_for_pairs" if several else "nothing_learned"))
     return tuple(result)
@@ -903,7 +824,7 @@ class ImprovabilityResult(Evidence):
                 raise UsageError("surface: JSON keeps the default grid only; run improvability again for another grid.")
             a = curves.accuracy_gains if accuracy_gains is None else accuracy_gains
             f = curves.fairness_gains if fairness_gains is None else fairness_gains
-            curves = merging.curves(self.requirements, a, f, curves.merge, curves.attempts)
+            curves = comparison.curves(self.requirements, a, f, curves.merge, curves.attempts)
         pvalues = curves.pvalues()
         gains, cuts = np.meshgrid(curves.accuracy_gains, curves.fairness_gains, indexing="ij")
         return SurfaceResult(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,19 +43,18 @@ SURFACE_LIMITS = (
 
 
 def null(rule: str, criteria: Criteria) -> str:
-    """The null hypothesis."""
     fairness = [phrases.metric(utility.name) for utility in criteria.fairness]
+    accuracy, scale = phrases.metric(criteria.accuracy.name), criteria.scale
     higher = [
-        _required(name, gain, criteria.scale, "higher", "lower")
-        for name, gain in zip(criteria.accuracies, criteria.accuracy_gains, strict=True)
+        _required(*pair, scale, "higher", "lower")
+        for pair in zip(criteria.accuracies, criteria.accuracy_gains, strict=True)
     ]
     smaller = [
-        _required(name, gain, criteria.scale, "smaller", "larger")
-        for name, gain in zip(fairness, criteria.fairness_gains, strict=True)
+        _required(*pair, scale, "smaller", "larger") for pair in zip(fairness, criteria.fairness_gains, strict=True)
     ]
     who = "the candidate is not" if rule == CANDIDATE else f"no algorithm that the rule {rule!r} can find is"
     return (
-        f"{who} better than the status quo on all of these: {phrases.metric(criteria.accuracy.name)} "
+        f"{who} better than the status quo on all of these: {accuracy} "
         f"({phrases.listed(higher)}), and unfairness in {phrases.listed(smaller)}."
     )
 
@@ -74,7 +74,6 @@ def _amount(gain: float, scale: str) -> str:
 
 
 def conclusion(r: ImprovabilityResult) -> str:
-    """Whether an alternative was shown, and by which test."""
     tested = f"{_basis(r)}: {phrases.pvalue(r.pvalue)}. A p-value of {r.alpha:g} or less counts as shown."
     if r.reject:
         return (
@@ -102,7 +101,6 @@ def _subject(r: ImprovabilityResult) -> str:
 
 
 def _basis(r: ImprovabilityResult) -> str:
-    """What the p-value rests on."""
     if r.basis == "whole":
         text = "The test used all rows and allows for the error of the cut-offs"
     elif r.basis == "crossfit":
@@ -121,7 +119,6 @@ def _basis(r: ImprovabilityResult) -> str:
 
 
 def log(r: ImprovabilityResult, best: str) -> str:
-    """All alternatives that were tried, and the one whose figures follow."""
     attempts = []
     for entry in r.log:
         about = [f"seed {value}" if key == "seed" else str(value) for key, value in entry.items() if key != "what"]
@@ -148,7 +145,8 @@ def effect(r: ImprovabilityResult, lines: Sequence[int]) -> str:
     # Rounds without an alternative are left out of the means.
     known = [i for i in lines if r.estimate[i] == r.estimate[i]]
     means = [float(part[known].mean()) if known else np.nan for part in (r.estimate, r.reference)]
-    new, old = (_size(r, first, value) for value in means)
+    rate = phrases.points if r.criteria[first] == "unfairness" else phrases.share
+    new, old = map(rate if r.share[first] else phrases.number, means)
     change = f"; {_change(r, first)}" if len(lines) == 1 and r.ci_low[first] == r.ci_low[first] else ""
     if r.criteria[first] == "accuracy":
         return f"{criterion(r, first)}: {new} with the alternative, {old} with the status quo{change}."
@@ -163,15 +161,7 @@ def effect(r: ImprovabilityResult, lines: Sequence[int]) -> str:
     )
 
 
-def _size(r: ImprovabilityResult, i: int, value: float) -> str:
-    """A share of people in percent, a difference of two in points, anything else as a number."""
-    if not r.share[i]:
-        return phrases.number(value)
-    return phrases.points(value) if r.criteria[i] == "unfairness" else phrases.share(value)
-
-
 def _change(r: ImprovabilityResult, i: int) -> str:
-    """A gain, with limits that hold for all gains at once."""
     change, low, high = (_amount(float(part[i]), r.scale) for part in (r.disparity, r.ci_low, r.ci_high))
     what = "a cut" if r.criteria[i] == "unfairness" else "a gain"
     relative = " relative to the status quo" if r.scale == "ratio" else ""
@@ -189,13 +179,11 @@ def supported(kind: str, gain: float, scale: str, alpha: float, margin: float = 
 
 
 def selected(r: ImprovabilityResult, lines: Sequence[int]) -> str:
-    """The shares selected, averaged over the trials of these lines."""
     new, old = (phrases.share(float(part[lines].mean())) for part in (r.selected, r.selected_status_quo))
     return f"The alternative selects {new} of the rows judged, and the status quo {old}."
 
 
 def recommended(rule: str) -> str:
-    """The caveat about the recommended algorithm's estimates."""
     return (
         f"The recommended algorithm is the rule {rule!r} fitted again on all rows. Its estimates come from the rows it "
         "was fitted on, so they are not independent evidence. The evidence is the table of this result."
@@ -212,9 +200,14 @@ def _trials(sentence: Callable[[Note], str] | str) -> Callable[[Note], str]:
         names = note.values["trials"]
         what = f"{'Round' if note.values['rounds'] else 'Candidate'}{'s' if len(names) > 1 else ''}"
         where = f"{what} {phrases.listed(names, limit=7)}" if names else "All rows"
-        return f"{where}: {sentence(note) if callable(sentence) else sentence.format(**note.values)}"
+        return f"{where}: {sentence(note) if callable(sentence) else _filled(sentence, note)}"
 
     return text
+
+
+def _filled(sentence: str, note: Note) -> str:
+    metric = phrases.metric(note.values.get("utility", ""))
+    return sentence.format(**note.values, metric=metric, groups=phrases.listed(note.groups))
 
 
 def _nothing_found(note: Note) -> str:
@@ -227,25 +220,6 @@ def _untouched_group(note: Note) -> str:
     resampled = note.values["bootstrap"]
     judged = "the gain is 0 and the test cannot reject" if resampled else "its accuracy counts as no lower"
     return f"both algorithms make the same decisions for everybody in {note.values['name']}, so {judged}."
-
-
-def _few_in_denominator(note: Note) -> str:
-    metric, rows = phrases.metric(note.values["utility"]), note.values["fewest"]
-    return f"a denominator of the {metric} has only {rows:.0f} rows, so the p-value is approximate."
-
-
-def _not_disadvantaged(note: Note) -> str:
-    metric, group = phrases.metric(note.values["utility"]), phrases.listed(note.groups)
-    return f"{group} is not worse off in {metric} under the status quo, so there is nothing to reduce."
-
-
-def _near_fair(note: Note) -> str:
-    metric = phrases.metric(note.values["utility"])
-    return (
-        f"The status quo's unfairness in {metric} is only {note.values['distance']:.1f} standard errors from zero "
-        "(median trial). The theory assumes that it is not zero. Close to zero the test has little power, and its "
-        "level is not guaranteed."
-    )
 
 
 def _solver_stopped(note: Note) -> str:
@@ -267,11 +241,20 @@ register(
             "some resamples had nobody in a denominator (at most {most:,} of {resamples:,}). They count as exceeding, "
             "which can only raise the p-value."
         ),
-        "few_in_denominator": _trials(_few_in_denominator),
+        "few_in_denominator": _trials(
+            "a denominator of the {metric} has only {fewest:.0f} rows, so the p-value is approximate."
+        ),
         "same_decisions": _trials("the alternative makes the same decisions as the status quo for everybody."),
         "untouched_group": _trials(_untouched_group),
-        "not_disadvantaged": _trials(_not_disadvantaged),
-        "near_fair": _near_fair,
+        "not_disadvantaged": _trials(
+            "{groups} is not worse off in {metric} under the status quo, so there is nothing to reduce."
+        ),
+        "near_fair": partial(
+            _filled,
+            "The status quo's unfairness in {metric} is only {distance:.1f} standard errors from zero (median trial). "
+            "The theory assumes that it is not zero. Close to zero the test has little power, and its level is not "
+            "guaranteed.",
+        ),
         "nothing_learned": "The candidate's decisions are given and no cut-off has to be learned, so the training "
         "parts were not used. A single split tests on all rows.",
         "split_for_pairs": "With more than two groups, the status quo's most unequal pair is chosen on a training "
@@ -306,7 +289,6 @@ def assumptions(r: ImprovabilityResult) -> tuple[tuple[str, str], ...]:
 
 
 def limits(r: ImprovabilityResult) -> tuple[str, ...]:
-    """What the result does not show."""
     if not r.reject:
         first = (
             "The result does not show that no alternative exists: the rule may be unable to find it, or there may be "

@@ -17,10 +17,9 @@ Arrays have one value per cell of race and sex, in the order of `CELLS`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -66,56 +65,38 @@ _FURTHER = ROWS_PER_APPLICANT - 1
 _ROWS = ((1 / (1 + _FURTHER), 0.0), (_FURTHER / (1 + _FURTHER), float(np.sqrt(CORRELATION)) * ACTIVITY))
 
 
-@dataclass(frozen=True, eq=False)
-class LenderScore:
-    """A score whose Phi^-1 is normal in every cell, and the threshold from which its applicants are approved."""
-
-    mean: FloatArray
-    sd: float
-    correlation: float  # with the latent repayment
-    threshold: float
-
-    def approved(self) -> FloatArray:
-        """Share approved."""
-        return ndtr((self.mean - float(ndtri(self.threshold))) / self.sd)
-
-    def approved_and_repaid(self) -> FloatArray:
-        """P(approved and repaid), with every row counted once."""
-        cut = (float(ndtri(self.threshold)) - self.mean) / self.sd
-        return np.asarray(sum(w * both_above(cut, -(_INDEX + shift) / _TOTAL, self.correlation) for w, shift in _ROWS))
-
-
 @cache
-def status_quo_score() -> LenderScore:
-    """The lender's own score, of income and credit history."""
-    first, income, history = WEIGHTS
-    sd = float(np.hypot(income, history))
-    return LenderScore(
-        first + income * INCOME_MEAN + history * HISTORY_MEAN, sd, income * INCOME / (sd * _TOTAL), THRESHOLD
-    )
+def scores() -> dict[str, dict[str, Any]]:
+    """The lender's score (income and history) and the candidate (income and cash flow), which approves as many.
 
-
-@cache
-def candidate_score() -> LenderScore:
-    """The alternative, of income and cash flow, which approves as many."""
+    Phi^-1 of a score is normal in every cell. ``masses``: the share of each cell, P(tp), P(fp), P(fn) and P(tn), each
+    times the share, with every row counted once.
+    """
     from scipy.optimize import brentq
 
-    sd = float(np.hypot(INCOME, CASH_FLOW))
-    approved = float(SHARE @ status_quo_score().approved())
-    cut = brentq(lambda t: float(SHARE @ ndtr((_INDEX - t) / sd)) - approved, -9, 9, xtol=1e-14)
-    return LenderScore(_INDEX, sd, sd / _TOTAL, float(ndtr(cut)))
-
-
-def repayment() -> FloatArray:
-    """P(repaid), with every row counted once."""
-    return np.asarray(sum(w * ndtr((_INDEX + shift) / _TOTAL) for w, shift in _ROWS))
+    first, income, history = WEIGHTS
+    lender_sd, candidate_sd = float(np.hypot(income, history)), float(np.hypot(INCOME, CASH_FLOW))
+    mean = first + income * INCOME_MEAN + history * HISTORY_MEAN
+    approved = float(SHARE @ ndtr((mean - float(ndtri(THRESHOLD))) / lender_sd))
+    cut = brentq(lambda t: float(SHARE @ ndtr((_INDEX - t) / candidate_sd)) - approved, -9, 9, xtol=1e-14)
+    # The correlations are with the latent repayment.
+    lender: dict[str, Any] = {"mean": mean, "sd": lender_sd, "correlation": income * INCOME / (lender_sd * _TOTAL)}
+    candidate: dict[str, Any] = {"mean": _INDEX, "sd": candidate_sd, "correlation": candidate_sd / _TOTAL}
+    repaid = np.asarray(sum(w * ndtr((_INDEX + shift) / _TOTAL) for w, shift in _ROWS))
+    for score, threshold in ((lender, THRESHOLD), (candidate, float(ndtr(cut)))):
+        low = (float(ndtri(threshold)) - score["mean"]) / score["sd"]
+        chosen = ndtr(-low)
+        both = sum(w * both_above(low, -(_INDEX + shift) / _TOTAL, score["correlation"]) for w, shift in _ROWS)
+        parts = [np.ones(8), both, chosen - both, repaid - both, 1 - chosen - repaid + both]
+        score |= {"threshold": threshold, "approved": chosen, "masses": np.stack(parts, axis=1) * SHARE[:, None]}
+    return {"status_quo": lender, "candidate": candidate}
 
 
 def curve(label: str, score: ArrayLike, level: str = "user") -> FloatArray:
     """P(repaid) at a value of the lender's score in a group: for the average applicant, or the average row."""
     levels = {part.partition("=")[2] for part in label.split(" & ") if not part.startswith("age_band=")}
     inside = np.array([float(levels <= set(cell)) for cell in CELLS])
-    mean, sd = status_quo_score().mean, status_quo_score().sd
+    mean, sd = scores()["status_quo"]["mean"], scores()["status_quo"]["sd"]
     _, income, history = WEIGHTS
     # What a cell's applicants repay above (or below) what their score says, on the probit scale.
     excess = INCOME * INCOME_MEAN / _RESIDUAL - income * INCOME_MEAN - history * HISTORY_MEAN
@@ -158,16 +139,24 @@ _COLUMNS: Names = {
 
 
 def truth() -> Truth:
-    """The planted facts for each of the five questions, and in words."""
     cells = np.array(list(product(range(4), range(2), range(3))), dtype=np.intp)
-    masses = _masses(status_quo_score())[:, None, :] * BAND_SHARE[None, :, None]
+    masses = scores()["status_quo"]["masses"][:, None, :] * BAND_SHARE[None, :, None]
     flag = rates_by_group(_COLUMNS, cells, masses.reshape(len(cells), -1))
     labels = [f"{column}={level}" for column, (levels, _) in _COLUMNS.items() for level in levels]
     labels += [f"race={race} & sex={sex}" for race, sex in CELLS]
     curves = {label: {level: curve(label, _GRID, level) for level in ("user", "aggregate")} for label in labels}
+    known = flag["groups"]
+    criteria = {"equal_opportunity": "tpr", "predictive_equality": "fpr", "statistical_parity": "selection_rate"}
+    disparity = {
+        f"{column}={level}": {
+            c: known[f"{column}={level}"][r] - known[f"{column}={levels[0]}"][r] for c, r in criteria.items()
+        }
+        for column, (levels, _) in _COLUMNS.items()
+        for level in levels[1:]
+    }
     answers = {
         "flag": flag,
-        "project": _project(flag["groups"]),
+        "project": {"threshold": THRESHOLD, "disparity": disparity},
         "improvability": _improvability(),
         "treatment_bias": _treatment(),
         "predictive_parity": {"grid": _GRID, "groups": curves},
@@ -175,34 +164,14 @@ def truth() -> Truth:
     return {**answers, "facts": _facts(answers)}
 
 
-def _masses(score: LenderScore) -> FloatArray:
-    """Share, P(tp), P(fp), P(fn) and P(tn) of each cell of race and sex, each times the share."""
-    approved, repaid, both = score.approved(), repayment(), score.approved_and_repaid()
-    parts = [np.ones(8), both, approved - both, repaid - both, 1 - approved - repaid + both]
-    return np.stack(parts, axis=1) * SHARE[:, None]
-
-
-def _project(groups: Mapping[str, Mapping[str, float]]) -> Truth:
-    criteria = {"equal_opportunity": "tpr", "predictive_equality": "fpr", "statistical_parity": "selection_rate"}
-    disparity = {
-        f"{column}={level}": {
-            c: groups[f"{column}={level}"][r] - groups[f"{column}={levels[0]}"][r] for c, r in criteria.items()
-        }
-        for column, (levels, _) in _COLUMNS.items()
-        for level in levels[1:]
-    }
-    return {"threshold": THRESHOLD, "disparity": disparity}
-
-
 def _improvability() -> Truth:
-    scores = {"status_quo": status_quo_score(), "candidate": candidate_score()}
-    by_race = {a: [rates(mass) for mass in _masses(s).reshape(4, 2, -1).sum(1)] for a, s in scores.items()}
-    groups = {f"race={race}": {a: by_race[a][j] for a in scores} for j, race in enumerate(RACES)}
-    unfairness = {a: {u: np.ptp([race[u] for race in by_race[a]]) for u in by_race[a][0]} for a in scores}
+    by_race = {a: [rates(mass) for mass in s["masses"].reshape(4, 2, -1).sum(1)] for a, s in scores().items()}
+    groups = {f"race={race}": {a: by_race[a][j] for a in by_race} for j, race in enumerate(RACES)}
+    unfairness = {a: {u: np.ptp([race[u] for race in by_race[a]]) for u in by_race[a][0]} for a in by_race}
     better = all(race["candidate"]["ppv"] > race["status_quo"]["ppv"] for race in groups.values())
     return {
-        "threshold": {a: score.threshold for a, score in scores.items()},
-        "capacity": {a: SHARE @ score.approved() for a, score in scores.items()},
+        "threshold": {a: score["threshold"] for a, score in scores().items()},
+        "capacity": {a: SHARE @ score["approved"] for a, score in scores().items()},
         "groups": groups,
         "unfairness": unfairness,
         "improves": better and unfairness["candidate"]["tpr"] < unfairness["status_quo"]["tpr"],
@@ -344,7 +313,7 @@ def _draw(rng: np.random.Generator, start: int, units: int) -> Block:
         "score": score,
         "approved": (score >= THRESHOLD).astype(np.int8),
         "candidate": candidate,
-        "candidate_approved": (candidate >= candidate_score().threshold).astype(np.int8),
+        "candidate_approved": (candidate >= scores()["candidate"]["threshold"]).astype(np.int8),
         "repaid": (latent > -index).astype(np.int8),
         "offer": offer.astype(np.int8),
         "accepted": accepted.astype(np.int8),

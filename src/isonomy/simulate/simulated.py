@@ -165,7 +165,6 @@ def per_group(argument: str, value: Each, names: Sequence[str], default: float =
 
 
 def members(rng: np.random.Generator, units: int, share: FloatArray) -> IntArray:
-    """The group of each unit, drawn at random."""
     return np.minimum(np.searchsorted(np.cumsum(share), rng.random(units), side="right"), len(share) - 1)
 
 

@@ -7,16 +7,19 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import norm
 
+from isonomy.alternatives.rules.algorithm import Selection, select
 from isonomy.alternatives.rules.comparison import (
     Equivalence,
     Exceedance,
     Excess,
     assess,
+    combined,
     compare_resamples,
     exceedance,
     excess,
+    level,
+    median,
 )
-from isonomy.alternatives.rules.cutoffs import Selection, select
 from isonomy.alternatives.rules.influence import Judged, RateMoments, moments
 from isonomy.alternatives.rules.utilities import READY, Criteria
 from isonomy.numerics.arrays import FloatArray
@@ -182,3 +185,16 @@ def test_a_group_decided_as_before_meets_any_margin_at_a_capacity_too() -> None:
     untouched = requirements.accuracy[0]
     assert [float(untouched.pvalue(gain)) for gain in (0.0, -0.01, 0.01)] == [0, 0, 1]
     assert limits[0].tolist() == [0, 0, 0]
+
+
+def test_smallest_median_and_doubling() -> None:
+    assert float(median([0.4, 0.1, 0.2, 0.3])) == 0.2
+    assert float(median([0.3, 0.1, 0.2])) == 0.2
+    assert float(combined([0.3, 0.1, 0.2])) == 0.4
+    assert float(combined([0.9, 0.8])) == 1.0
+    assert float(combined([0.03])) == 0.03
+
+
+def test_the_median_is_compared_with_half_of_alpha_unless_it_is_one_pvalue() -> None:
+    assert level(0.05, 1) == 0.05
+    assert level(0.05, 7) == 0.025

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import isonomy as iso
-from isonomy.alternatives.rules.cutoffs import Selection, select
+from isonomy.alternatives.rules.algorithm import Selection, select
 from isonomy.alternatives.rules.influence import Judged, RateMoments, moments
 from isonomy.alternatives.rules.utilities import CANDIDATE, READY, STATUS_QUO, Criteria
 from isonomy.numerics.arrays import FloatArray

@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 
 import isonomy as iso
 from isonomy.alternatives import MILPRule
-from isonomy.alternatives.rules.milp import MARGIN, Classifier, DecisionValues, Objective, search
+from isonomy.alternatives.rules.milp import MARGIN, DecisionValues, Objective, search
 from isonomy.errors import RuleFailed, UnknownOption, UsageError
 from isonomy.numerics.arrays import FloatArray
 
@@ -111,7 +111,7 @@ def brute_force(given: dict[str, Any], objective: Objective) -> float | None:
     return None
 
 
-def solve(given: dict[str, Any], objective: Objective) -> Classifier:
+def solve(given: dict[str, Any], objective: Objective) -> Any:
     status_quo = utilities(given, given["d0"])
     assert status_quo is not None
     worth = worth_of(given["y"], given["utility"])
@@ -140,22 +140,20 @@ def worth_of(y: FloatArray, utility: str) -> DecisionValues:
 
 def check(seed: int, utility: str, objective: Objective) -> None:
     given = instance(seed, utility)
-    expected, solution = brute_force(given, objective), solve(given, objective)
+    expected, (coefficients, decisions, details, status) = brute_force(given, objective), solve(given, objective)
     if expected is None:
-        assert solution.status == "infeasible"
+        assert status == "infeasible"
         return
-    assert solution.status == "ok"
-    assert solution.value == pytest.approx(expected, abs=1e-6)
-    assert solution.gap == pytest.approx(0, abs=1e-4)
+    assert status == "ok"
+    assert details["value"] == pytest.approx(expected, abs=1e-6)
+    assert details["gap"] == pytest.approx(0, abs=1e-4)
     # The classifier itself, on the original features, makes the program's decisions.
-    assert solution.coefficients is not None
-    assert solution.decisions is not None
-    scores = solution.coefficients[0] + given["x"] @ solution.coefficients[1:]
-    np.testing.assert_array_equal(scores >= 0, solution.decisions == 1)
-    reached = utilities(given, solution.decisions)
+    scores = coefficients[0] + given["x"] @ coefficients[1:]
+    np.testing.assert_array_equal(scores >= 0, decisions == 1)
+    reached = utilities(given, decisions)
     assert reached is not None
     assert (abs(reached[0] - reached[1]) if objective == "fairness" else reached[0]) == pytest.approx(
-        solution.value, abs=1e-6
+        details["value"], abs=1e-6
     )
 
 
@@ -185,7 +183,7 @@ def test_two_hundred_rows_five_features_have_a_certified_gap(objective: Objectiv
     d0 = (x[:, 1] + rng.normal(size=200) > 0).astype(float)
     base = [float(np.mean(y[group == g] == d0[group == g])) for g in (0, 1)]
     worth, gaps = worth_of(y, "accuracy"), [abs(base[0] - base[1])]
-    solution = search(
+    coefficients, _, details, status = search(
         x,
         group,
         worth,
@@ -196,18 +194,17 @@ def test_two_hundred_rows_five_features_have_a_certified_gap(objective: Objectiv
         target=0,
         time_limit=seconds,
     )
-    value, bound, gap = solution.value, solution.bound, solution.gap
-    print(f"{objective}: value {value:.4f}, bound {bound:.4f}, gap {gap:.4f}, {solution.status}")
-    assert solution.coefficients is not None
-    assert np.isfinite(solution.gap)
-    assert solution.status in ("ok", "time_limit")
+    print(f"{objective}: {details}, {status}")
+    assert coefficients is not None
+    assert np.isfinite(details["gap"])
+    assert status in ("ok", "time_limit")
 
 
 def test_outcomes_below_zero() -> None:
     """Without the paper's constraint U >= 0, outcomes may be negative."""
     given = instance(0, "outcome_among_selected")
     lower = given | {"y": given["y"] - 20}
-    assert solve(lower, "fairness").value == pytest.approx(solve(given, "fairness").value, abs=1e-5)
+    assert solve(lower, "fairness")[2]["value"] == pytest.approx(solve(given, "fairness")[2]["value"], abs=1e-5)
 
 
 def test_refused() -> None:
@@ -225,7 +222,7 @@ def test_the_fairness_asked_for_is_the_one_made_smallest(seed: int) -> None:
     base = utilities(given, given["d0"])
     assert base is not None
     other = worth_of(given["y"], "selection_rate")
-    solution = search(given["x"], given["group"], worth_of(given["y"], "accuracy"), [other], required=base)
+    details = search(given["x"], given["group"], worth_of(given["y"], "accuracy"), [other], required=base)[2]
     members = [np.flatnonzero(given["group"] == g) for g in (0, 1)]
     ranked = []
     for pattern in product((0.0, 1.0), repeat=len(given["y"])):
@@ -234,4 +231,4 @@ def test_the_fairness_asked_for_is_the_one_made_smallest(seed: int) -> None:
         if reached is not None and all(u >= b - 1e-9 for u, b in zip(reached, base, strict=True)):
             ranked.append((float(np.ptp([d[i].mean() for i in members])), pattern))
     expected = next((gap for gap, pattern in sorted(ranked) if separable(given["x"], np.array(pattern))), None)
-    assert expected == pytest.approx(solution.value, abs=1e-6) if expected is not None else solution.value != 0
+    assert expected == pytest.approx(details["value"], abs=1e-6) if expected is not None else details["value"] != 0

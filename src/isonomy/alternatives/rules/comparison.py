@@ -1,4 +1,4 @@
-"""From utilities to p-values: each requirement, tested at every gain that could be required.
+"""From utilities to p-values: each requirement, tested at every gain that could be required; trials merged into one.
 
 Every part of the null has the same form. A gain g must exceed delta times a base c:
 
@@ -19,24 +19,33 @@ for the p-value scales only one of them. |F1| < (1 - delta) |F0| is tested as tw
 bootstraps |F1| itself, which has a kink at 0: |F1*| cannot fall below 0, so hardly any resample exceeds if |F1| happens
 to be near 0, and the test over-rejects if (1 - delta) |F0| is within two or three standard errors of 0 (up to 0.26 at
 nominal 0.05). ``published=True`` is that form; far from the kink the two agree.
+
+The p-value of a trial at (delta_a, delta_f) is the larger of an accuracy curve at delta_a and a fairness curve at
+delta_f, so a whole surface (Figure 3 of the paper) takes a few curves and one merge per point.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isonomy.alternatives.rules.influence import Judged, RateMoments, gap_forms
 from isonomy.alternatives.rules.utilities import CANDIDATE, STATUS_QUO, Criteria, rates_of
+from isonomy.errors import UsageError
+from isonomy.inference import rejected
 from isonomy.inference.simultaneous import RANK_TOLERANCE, sup_t
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.resampling import Cells, bootstrap_sums, collapse
 from isonomy.numerics.tails import t_as_rare, t_sf
 
 _TIE = 1e-12  # relative: a tie lost to rounding must count as exceeding, never as evidence
+GRID = (201, 101)  # accuracy gains from -1 to 1, fairness gains from 0 to 1, as in the paper
+
+Merge = Literal["median", "exchangeable", "smallest"]
 
 
 # ---- tests of one part
@@ -61,7 +70,6 @@ class Excess:
     df: float = np.inf
 
     def moments(self, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The gain minus delta times its base, and the variance of that."""
         variance = self.variance - 2 * delta * self.covariance + delta**2 * self.base_variance
         return self.gain - delta * self.base, variance
 
@@ -99,7 +107,6 @@ class Equivalence:
     step: float
 
     def pvalue(self, delta: ArrayLike) -> FloatArray:
-        """p-value at each delta."""
         d, df = np.asarray(delta, dtype=float), self.upper.df
         one_sided = np.maximum(self.upper.pvalue(d), self.lower.pvalue(d))
         (above, first), (below, second) = self.upper.moments(d), self.lower.moments(d)
@@ -120,8 +127,6 @@ class Equivalence:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exceedance:
-    """How many resamples exceed, as a function of delta."""
-
     rising: FloatArray  # sorted: exceeds for every delta from here up
     falling: FloatArray  # sorted: exceeds for every delta down from here
     always: int  # exceeds whatever delta is; resamples with an empty denominator among them
@@ -129,7 +134,6 @@ class Exceedance:
     added: int = 1  # to both counts, so that a p-value is never 0; the paper adds nothing
 
     def count(self, delta: ArrayLike) -> NDArray[np.int64]:
-        """Number of resamples exceeding at each delta."""
         up = np.searchsorted(self.rising, delta, side="right")
         down = len(self.falling) - np.searchsorted(self.falling, delta, side="left")
         return np.asarray(self.always + up + down, dtype=np.int64)
@@ -155,23 +159,24 @@ class Requirement:
     parts: tuple[Tested, ...]
 
     def pvalue(self, delta: ArrayLike) -> FloatArray:
-        """The largest p-value of the parts, at each delta."""
         return largest(self.parts, delta)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Requirements:
-    """All parts of the null, for a candidate and the status quo on the same rows."""
-
     accuracy: tuple[Requirement, ...]
     fairness: tuple[Requirement, ...]
     undefined: int  # resamples in which some denominator was empty
     fewest: float  # the smallest denominator
     distance: float  # of the status quo's unfairness from zero, in standard errors; the smallest
 
+    def pvalues(self, criteria: Criteria) -> FloatArray:
+        """The p-value of each requirement at the gain that is required."""
+        parts, gains = (*self.accuracy, *self.fairness), (*criteria.accuracy_gains, *criteria.fairness_gains)
+        return np.array([float(part.pvalue(gain)) for part, gain in zip(parts, gains, strict=True)])
+
 
 def largest(parts: Sequence[Tested | Requirement], delta: ArrayLike) -> FloatArray:
-    """The largest p-value of the parts, at each delta."""
     return np.asarray(np.max([part.pvalue(delta) for part in parts], axis=0))
 
 
@@ -357,3 +362,112 @@ def compare_resamples(
         undefined |= np.isnan(gap_star[:, CANDIDATE]).any(axis=-1) | np.isnan(before_star)
     fewest = float(observed[:, :, 1].min())
     return Requirements(tuple(accuracy), tuple(fairness), int(undefined.sum()), fewest, distance)
+
+
+# ---- trials merged
+
+
+def median(pvalues: ArrayLike) -> FloatArray:
+    """The smallest median along the first axis (the paper's footnote 18), so that half of the rounds suffice."""
+    ordered = np.sort(np.asarray(pvalues, dtype=float), axis=0)
+    return np.asarray(ordered[(len(ordered) - 1) // 2])
+
+
+def combined(pvalues: ArrayLike, merge: Merge = "median", attempts: int = 1) -> FloatArray:
+    """One valid p-value along the first axis, times the number of attempts.
+
+    ``"median"`` is min(1, 2 x median) (Corollary 1). ``"exchangeable"`` is twice the smallest median of the first k
+    p-values, over k, which is valid for exchangeable p-values (Gasparin, Wang and Ramdas 2025). A single round is not
+    doubled. ``"smallest"`` is for several candidates, each of which counts as an attempt.
+
+    >>> float(combined([0.01, 0.2, 0.3], "exchangeable")), float(combined([0.01, 0.2, 0.3]))
+    (0.02, 0.4)
+    """
+    values = np.asarray(pvalues, dtype=float)
+    if merge == "smallest":
+        return np.asarray(np.minimum(1.0, attempts * values.min(axis=0)))
+    first = 1 if merge == "exchangeable" else len(values)
+    middle = np.min([median(values[:size]) for size in range(first, len(values) + 1)], axis=0)
+    return np.asarray(np.minimum(1.0, (2 if len(values) > 1 else 1) * attempts * middle))
+
+
+def level(alpha: float, rounds: int) -> float:
+    """The paper's critical value of the median p-value: alpha / 2, or alpha for one round."""
+    return alpha if rounds == 1 else alpha / 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GainCurves:
+    """The p-values of the accuracy part and of the fairness part of every round, over grids of required gains.
+
+    ``merge`` and ``attempts`` determine how the rounds (or candidates) become one p-value.
+    """
+
+    accuracy_gains: FloatArray
+    fairness_gains: FloatArray
+    accuracy: FloatArray  # (rounds, accuracy gains)
+    fairness: FloatArray  # (rounds, fairness gains)
+    merge: Merge
+    attempts: int
+
+    def __post_init__(self) -> None:
+        for array in (self.accuracy_gains, self.fairness_gains, self.accuracy, self.fairness):
+            array.flags.writeable = False
+
+    def pvalues(self) -> FloatArray:
+        """The combined p-value at every point: (accuracy gains, fairness gains)."""
+        return np.stack(
+            [
+                combined(np.maximum(self.accuracy[:, i, None], self.fairness), self.merge, self.attempts)
+                for i in range(len(self.accuracy_gains))
+            ]
+        )
+
+
+def curves(
+    rounds: Sequence[Requirements | None],
+    accuracy_gains: ArrayLike,
+    fairness_gains: ArrayLike,
+    merge: Merge,
+    attempts: int,
+) -> GainCurves:
+    """The curves of every round; a round that found no algorithm has p = 1 throughout."""
+    a, f = np.array(accuracy_gains, dtype=float), np.array(fairness_gains, dtype=float)
+    for name, grid in (("accuracy_gains", a), ("fairness_gains", f)):
+        if grid.ndim != 1 or not len(grid) or not np.isfinite(grid).all() or (np.diff(grid) <= 0).any():
+            raise UsageError(f"{name}: give increasing, finite numbers.")
+    accuracy = np.stack([np.ones(len(a)) if c is None else largest(c.accuracy, a) for c in rounds])
+    fairness = np.stack([np.ones(len(f)) if c is None else largest(c.fairness, f) for c in rounds])
+    return GainCurves(a, f, accuracy, fairness, merge, attempts)
+
+
+def largest_supported(
+    rounds: Sequence[Requirements | None],
+    kind: Literal["fairness", "accuracy"],
+    curves: GainCurves,
+    alpha: float,
+    margin: float = 0.0,
+) -> float:
+    """The largest gain in fairness (or accuracy) at which the test rejects if the other gain is 0; NaN if none.
+
+    This is a lower confidence bound. The grid brackets it, and bisection refines it. ``margin`` is the loss of accuracy
+    that a gain in fairness may cost.
+    """
+    grid = curves.fairness_gains if kind == "fairness" else curves.accuracy_gains
+    grid = np.unique(np.concatenate([[0.0], grid[grid > 0]]))
+
+    def rejects(gain: float) -> bool:
+        a, f = (-margin, gain) if kind == "fairness" else (gain, 0.0)
+        pvalues = [1.0 if c is None else float(max(largest(c.accuracy, a), largest(c.fairness, f))) for c in rounds]
+        return bool(rejected(combined(pvalues, curves.merge, curves.attempts), alpha))
+
+    if not rejects(0.0):
+        return float("nan")
+    failing = next((i for i in range(1, len(grid)) if not rejects(grid[i])), None)
+    if failing is None:
+        return float(grid[-1])
+    low, high = float(grid[failing - 1]), float(grid[failing])
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rejects(middle) else (low, middle)
+    return low

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from isonomy.alternatives.rules.cutoffs import Mass, Selection
+from isonomy.alternatives.rules.algorithm import Mass, Selection
 from isonomy.alternatives.rules.utilities import STATUS_QUO, Criteria, group_sums
 from isonomy.numerics.arrays import FloatArray, IntArray
 
@@ -68,7 +68,6 @@ class Judged:
 
     @property
     def rows(self) -> int:
-        """How many rows the lines stand for: weights sum to that."""
         return round(float(self.weight.sum()))
 
     @property

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import permutations
 from typing import Annotated, Literal
 
@@ -24,6 +25,7 @@ from isonomy.numerics.status import Status
 from isonomy.options import Finite, Number, Positive, Whole, check_parameters
 
 Objective = Literal["fairness", "accuracy"]
+Constraint = tuple[FloatArray, float, float]  # low <= row @ variables <= high
 MARGIN = 1e-3  # of the largest C; HiGHS holds integrality to 1e-6 and rows to 1e-7
 
 
@@ -71,7 +73,6 @@ class MILPRule:
             raise UsageError('group: objective="accuracy" needs the label of the group whose accuracy to raise.')
 
     def __call__(self, training: Training) -> Algorithm:
-        """Solve the program on the training part (or the sample of it)."""
         criteria, labels = training.criteria, training.people.labels
         if self.group is not None and self.group not in labels:
             raise UnknownOption("group of the milp rule", self.group, labels)
@@ -103,7 +104,7 @@ class MILPRule:
         required = level + np.array(criteria.accuracy_gains) * (np.abs(level) if ratio else 1.0) + self.iota
         gaps = [np.ptp(rates) for rates in before[1:]]
         cuts = zip(gaps, criteria.fairness_gains, strict=True)
-        solution = search(
+        coefficients, _, details, status = search(
             people.matrix(group_aware=self.group_aware),
             people.group,
             worths[0],
@@ -117,88 +118,21 @@ class MILPRule:
             margin=self.margin,
             time_limit=self.time_limit,
         )
-        details = {"value": solution.value, "bound": solution.bound, "gap": solution.gap}
-        if solution.coefficients is None:
-            why = f" within {self.time_limit:g} seconds" if solution.status is Status.TIME_LIMIT else ""
-            return Algorithm(None, solution.status, f"no linear classifier was found{why}", details)
-        linear = FittedClassifier(solution.coefficients, self.group_aware, criteria.capacity is not None)
-        return Algorithm(linear, solution.status, "", details)
+        if coefficients is None:
+            why = f" within {self.time_limit:g} seconds" if status is Status.TIME_LIMIT else ""
+            return Algorithm(None, status, f"no linear classifier was found{why}", details)
+        scored = criteria.capacity is not None
+        decide = partial(linear_values, model=coefficients, group_aware=self.group_aware, scored=scored)
+        return Algorithm(decide, status, "", details)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FittedClassifier:
-    """A linear classifier, constant first. Gives its score if a capacity cuts it, else whether it is at least 0."""
-
-    model: FloatArray
-    group_aware: bool
-    scores: bool
-
-    def __call__(self, people: People) -> FloatArray:
-        """One number per person."""
-        score = self.model[0] + people.matrix(group_aware=self.group_aware) @ self.model[1:]
-        return np.asarray(score if self.scores else score >= 0, dtype=float)
+def linear_values(people: People, *, model: FloatArray, group_aware: bool, scored: bool) -> FloatArray:
+    """A linear score, constant first, if a capacity cuts it; else whether it is at least 0."""
+    score = model[0] + people.matrix(group_aware=group_aware) @ model[1:]
+    return np.asarray(score if scored else score >= 0, dtype=float)
 
 
 # ---- the program
-
-
-class Program:
-    """Constraints ``low <= row @ variables <= high``.
-
-    ``b``, ``d``, ``t``, ``inverse`` and ``s`` are the variables as rows of a unit matrix: the coefficients, the
-    decisions, the unfairness and, for the calibration utility, one over the number selected of each of
-    ``calibrated_groups``, and the product s = inverse D of each person. ``x`` is scaled, with a constant first.
-    """
-
-    def __init__(self, x: FloatArray, calibrated_groups: int, margin: float) -> None:
-        n, k = x.shape
-        ends = [k, k + n, k + n + 1, k + n + 1 + calibrated_groups]
-        unit = np.eye(ends[-1] + (n if calibrated_groups else 0))
-        self.b, self.d, self.t, self.inverse, self.s = np.split(unit, ends)
-        bounds = np.abs(x).sum(axis=1)  # C = sup |X'b| over the box
-        self.x, self.epsilon = x, margin * float(bounds.max())
-        self.constraints: list[tuple[FloatArray, float, float]] = []
-        for score, d, bound in zip(x @ self.b, self.d, bounds, strict=True):
-            self.require(score - (bound + self.epsilon) * d, high=-self.epsilon)
-            self.require(score - bound * d, low=-bound)
-
-    def require(self, row: FloatArray, low: float = -np.inf, high: float = np.inf) -> None:
-        """Add a constraint."""
-        self.constraints.append((row, low, high))
-
-    def minimize(self, cost: FloatArray, time_limit: float) -> tuple[FloatArray | None, float, Status]:
-        """The variables at the optimum (None: none found), a lower bound of the cost, and the status."""
-        from scipy.optimize import Bounds, LinearConstraint, milp
-        from scipy.sparse import csr_array
-
-        # b in [-1, 1], t from 0, inverse in [1/m, 1]. The paper's U >= 0 is omitted: outcomes may be negative.
-        low = self.inverse.sum(axis=0) / len(self.x) - self.b.sum(axis=0)
-        rows, *ends = zip(*self.constraints, strict=True)
-        answer = milp(
-            cost,
-            integrality=self.d.sum(axis=0).astype(np.intp),
-            bounds=Bounds(low, np.where(self.t[0] == 1, np.inf, 1.0)),
-            constraints=LinearConstraint(csr_array(np.stack(rows)), *ends),
-            options={"time_limit": time_limit},
-        )
-        status = {0: Status.OK, 1: Status.TIME_LIMIT, 2: Status.INFEASIBLE}.get(answer.status, Status.FAILED)
-        return answer.x, np.nan if answer.mip_dual_bound is None else float(answer.mip_dual_bound), status
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Classifier:
-    """What the solver found: coefficients on the original features, constant first.
-
-    ``value`` is the optimum reached, ``bound`` the best that any classifier of the class could reach, and ``gap`` the
-    difference between them. ``status`` is ``time_limit`` if the solver stopped early.
-    """
-
-    coefficients: FloatArray | None
-    decisions: FloatArray | None
-    value: float
-    bound: float
-    gap: float
-    status: Status
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -233,8 +167,11 @@ def search(
     capacity: float | None = None,
     margin: float = MARGIN,
     time_limit: float = 60.0,
-) -> Classifier:
+) -> tuple[FloatArray | None, FloatArray | None, dict[str, float], Status]:
     """Solve (F.5), (F.6), (P') or the accuracy form of (P') on one training part.
+
+    Returns the coefficients on the original features (constant first) and the decisions, or None if there are none; the
+    ``value`` reached, the ``bound`` that no classifier of the class can pass, and the ``gap`` between them; the status.
 
     ``required`` is what the accuracy of each group must reach, or each ``mix`` of groups. ``objective="fairness"``
     minimizes the largest gap between groups in the fairness utilities; ``"accuracy"`` maximizes the accuracy of group
@@ -253,52 +190,85 @@ def search(
     low, high = x.min(axis=0), x.max(axis=0)
     center, half = (low + high) / 2, np.where(high > low, (high - low) / 2, 1.0)
     scaled = np.column_stack([np.ones(len(x)), (x - center) / half])
-    program = Program(scaled, n_groups if nonlinear else 0, margin)
     members = [np.flatnonzero(group == code) for code in range(n_groups)]
+    # The variables, as rows of a unit matrix: the coefficients b, the decisions d, the unfairness t and, for means over
+    # those selected, one over the number selected of each group and the product s = inverse d of each person.
+    n, k, calibrated = *scaled.shape, n_groups if nonlinear else 0
+    ends = [k, k + n, k + n + 1, k + n + 1 + calibrated]
+    b, d, t, inverse, s = np.split(np.eye(ends[-1] + (n if calibrated else 0)), ends)
+    bounds = np.abs(scaled).sum(axis=1)  # C = sup |X'b| over the box
+    epsilon = margin * float(bounds.max())
+    constraints: list[Constraint] = []
+    for score, decision, bound in zip(scaled @ b, d, bounds, strict=True):
+        constraints.append((score - (bound + epsilon) * decision, -np.inf, -epsilon))
+        constraints.append((score - bound * decision, -bound, np.inf))
     if capacity is not None:
-        program.require(program.d.sum(axis=0), low=selected, high=selected)
-    for rows, inverse in zip(members, program.inverse, strict=False):  # none unless a utility is nonlinear
-        for s, d in zip(program.s[rows], program.d[rows], strict=True):
-            program.require(s - inverse, high=0.0)
-            program.require(s - d, high=0.0)
-            program.require(s - inverse - d, low=-1.0)  # s >= inverse - (1 - D)
-        program.require(program.s[rows].sum(axis=0), low=1.0, high=1.0)
-    (mixed, constants), *gap_forms = [_form(program, members, worth) for worth in worths]
+        constraints.append((d.sum(axis=0), selected, selected))
+    for rows, size in zip(members, inverse, strict=False):  # none unless a utility is nonlinear
+        for product, decision in zip(s[rows], d[rows], strict=True):
+            constraints.append((product - size, -np.inf, 0.0))
+            constraints.append((product - decision, -np.inf, 0.0))
+            constraints.append((product - size - decision, -1.0, np.inf))  # s >= inverse - (1 - D)
+        constraints.append((s[rows].sum(axis=0), 1.0, 1.0))
+    (mixed, constants), *gap_forms = [_form(d, s, members, worth) for worth in worths]
     if mix is not None:
         mixed, constants = mix @ mixed, mix @ constants
-    for k, (gap_rows, gap_constants) in enumerate(gap_forms):
+    fair = objective == "fairness"
+    for place, (gap_rows, gap_constants) in enumerate(gap_forms):
         for g, h in permutations(range(n_groups), 2):
             difference, constant = gap_rows[g] - gap_rows[h], gap_constants[g] - gap_constants[h]
-            if objective == "fairness":
-                program.require(program.t[0] - difference, low=constant)
+            if fair:
+                constraints.append((t[0] - difference, constant, np.inf))
             else:
-                program.require(difference, high=largest_gaps[k] - constant)
-    for g, row in enumerate(mixed):
-        if objective == "fairness" or g != target:
-            program.require(row, low=required[g] - constants[g])
-    variables, dual, status = program.minimize(program.t[0] if objective == "fairness" else -mixed[aim], time_limit)
-    bound = dual if objective == "fairness" else float(constants[aim]) - dual
+                constraints.append((difference, -np.inf, largest_gaps[place] - constant))
+    constraints += [(row, required[g] - constants[g], np.inf) for g, row in enumerate(mixed) if fair or g != target]
+    # b in [-1, 1], t from 0, inverse in [1/m, 1]. The paper's U >= 0 is omitted: outcomes may be negative.
+    box = (inverse.sum(axis=0) / n - b.sum(axis=0), np.where(t[0] == 1, np.inf, 1.0))
+    cost = t[0] if fair else -mixed[aim]
+    variables, dual, status = _minimize(cost, constraints, box, d.sum(axis=0), time_limit)
+    best = dual if fair else float(constants[aim]) - dual
     if variables is None:
-        return Classifier(None, None, np.nan, bound, np.nan, status)
-    decisions, beta = np.rint(program.d @ variables), np.clip(program.b @ variables, -1.0, 1.0)
-    beta[0] += program.epsilon / 2
+        return None, None, {"value": np.nan, "bound": best, "gap": np.nan}, status
+    decisions, beta = np.rint(d @ variables), np.clip(b @ variables, -1.0, 1.0)
+    beta[0] += epsilon / 2
     if not np.array_equal(scaled @ beta >= 0, decisions == 1):
         raise MethodError("the program's decisions are not those of its classifier: enlarge the margin.")
     gaps = [float(np.ptp(worth.reached(members, decisions))) for worth in fairness]  # free of the solver's tolerance
-    value = max(gaps) if objective == "fairness" else float(accuracy.reached(members, decisions)[aim])
+    value = max(gaps) if fair else float(accuracy.reached(members, decisions)[aim])
     slopes = beta[1:] / half
     coefficients = np.concatenate([[beta[0] - slopes @ center], slopes])
-    return Classifier(coefficients, decisions, value, bound, abs(value - bound), status)
+    return coefficients, decisions, {"value": value, "bound": best, "gap": abs(value - best)}, status
 
 
-def _form(program: Program, members: Sequence[IntArray], worth: DecisionValues) -> tuple[FloatArray, FloatArray]:
+def _minimize(
+    cost: FloatArray,
+    constraints: Sequence[Constraint],
+    box: tuple[FloatArray, FloatArray],
+    whole: FloatArray | IntArray,
+    time_limit: float,
+) -> tuple[FloatArray | None, float, Status]:
+    """The variables at the optimum (None: none found), a lower bound of the cost, and the status."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array
+
+    rows, *limits = zip(*constraints, strict=True)
+    linear = LinearConstraint(csr_array(np.stack(rows)), *limits)
+    whole = whole.astype(np.intp)
+    answer = milp(cost, integrality=whole, bounds=Bounds(*box), constraints=linear, options={"time_limit": time_limit})
+    status = {0: Status.OK, 1: Status.TIME_LIMIT, 2: Status.INFEASIBLE}.get(answer.status, Status.FAILED)
+    return answer.x, np.nan if answer.mip_dual_bound is None else float(answer.mip_dual_bound), status
+
+
+def _form(
+    d: FloatArray, s: FloatArray, members: Sequence[IntArray], worth: DecisionValues
+) -> tuple[FloatArray, FloatArray]:
     """The utility of each group: coefficients of the variables, and constants.
 
     U_g = (sum of u(0) + (u(1) - u(0)) D) / sum of w if the denominator is fixed (F.4), and the sum of u(1) s if it is
     the number selected (P').
     """
     if not worth.linear:
-        return np.array([worth.u[i, 1] @ program.s[i] for i in members]), np.zeros(len(members))
+        return np.array([worth.u[i, 1] @ s[i] for i in members]), np.zeros(len(members))
     step, total = worth.u[:, 1] - worth.u[:, 0], [worth.w[i, 0].sum() for i in members]
-    rows = [step[i] / w @ program.d[i] for i, w in zip(members, total, strict=True)]
+    rows = [step[i] / w @ d[i] for i, w in zip(members, total, strict=True)]
     return np.array(rows), np.array([worth.u[i, 0].sum() / w for i, w in zip(members, total, strict=True)])

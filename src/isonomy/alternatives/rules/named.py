@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,14 +18,15 @@ from isonomy.alternatives.rules.algorithm import (
     Algorithm,
     Decide,
     People,
+    Selection,
     SelectionRule,
     Training,
     applied,
     find,
+    select,
     stratified,
 )
 from isonomy.alternatives.rules.comparison import assess
-from isonomy.alternatives.rules.cutoffs import Selection, select
 from isonomy.alternatives.rules.influence import Judged, moments
 from isonomy.alternatives.rules.milp import MILPRule
 from isonomy.alternatives.rules.utilities import CANDIDATE, STATUS_QUO, Criteria
@@ -32,13 +34,19 @@ from isonomy.errors import MissingRole, UnknownOption, UsageError
 from isonomy.numerics.arrays import FloatArray
 from isonomy.options import Number, Whole, check_parameters
 
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
 STEPS = 80  # shares of a group that are tried
 FOLDS = 3  # of the score from which cut-offs are chosen
 ROUNDS = 4  # passes over the groups
 VALIDATION = 0.3  # the share of the training rows that choose among rules
+
+Constraint = Literal["demographic_parity", "equalized_odds", "true_positive_rate", "false_positive_rate", "error_rate"]
+CONSTRAINTS = {
+    "demographic_parity": "DemographicParity",
+    "equalized_odds": "EqualizedOdds",
+    "true_positive_rate": "TruePositiveRateParity",
+    "false_positive_rate": "FalsePositiveRateParity",
+    "error_rate": "ErrorRateParity",
+}
 
 
 # ---- rules that fit an estimator
@@ -51,27 +59,17 @@ class EstimatorRule:
     A classifier's score is the probability of its larger class if it has one, else its decision function; without a
     capacity or a threshold its 0/1 predictions are the decisions. A ``random_state`` of None is set from the round's
     generator, so that a seed repeats the run.
-
-    Parameters
-    ----------
-    estimator : estimator
-        It is cloned; the object itself is not fitted.
-    group_aware : bool, default False
-        Whether the group is among the features.
-    name : str, optional
-        The name in tables, by default that of its class.
     """
 
-    estimator: object
-    group_aware: bool = False
-    name: str = ""
+    estimator: object  # cloned, not fitted itself
+    group_aware: bool = False  # whether the group is among the features
+    name: str = ""  # in tables; by default that of the class
 
     def __post_init__(self) -> None:
         if not self.name:
             object.__setattr__(self, "name", type(self.estimator).__name__)
 
     def __call__(self, training: Training) -> Algorithm:
-        """Fit a clone on the training part."""
         from sklearn.base import clone
         from sklearn.utils.validation import has_fit_parameter
 
@@ -82,27 +80,19 @@ class EstimatorRule:
         weighted = training.weight is not None and has_fit_parameter(model, "sample_weight")
         weights = {"sample_weight": training.weight} if weighted else {}
         model.fit(training.people.matrix(group_aware=self.group_aware), training.outcome, **weights)
-        return Algorithm(FittedEstimator(model, self.group_aware, training.criteria.scored))
+        scored = training.criteria.scored
+        return Algorithm(partial(estimator_values, model=model, group_aware=self.group_aware, scored=scored))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FittedEstimator:
-    """A fitted estimator as an algorithm: its scores, or its decisions."""
+def estimator_values(people: People, *, model: Any, group_aware: bool, scored: bool) -> ArrayLike:
+    from sklearn.base import is_classifier
 
-    model: BaseEstimator
-    group_aware: bool
-    scores: bool
-
-    def __call__(self, people: People) -> ArrayLike:
-        """One number per person."""
-        from sklearn.base import is_classifier
-
-        x = people.matrix(group_aware=self.group_aware)
-        if not is_classifier(self.model) or not self.scores:
-            return self.model.predict(x)
-        if hasattr(self.model, "predict_proba"):
-            return self.model.predict_proba(x)[:, -1]
-        return getattr(self.model, "decision_function", self.model.predict)(x)
+    x = people.matrix(group_aware=group_aware)
+    if not is_classifier(model) or not scored:
+        return model.predict(x)
+    if hasattr(model, "predict_proba"):
+        return model.predict_proba(x)[:, -1]
+    return getattr(model, "decision_function", model.predict)(x)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,73 +102,45 @@ class ReductionsRule:
     A reduction returns a lottery over classifiers. The probability that the lottery selects a person is used as the
     score: with a capacity the highest are selected, otherwise those above 1/2, so that decisions do not depend on a
     draw.
-
-    Parameters
-    ----------
-    constraint : str, default "demographic_parity"
-        Or ``"equalized_odds"``, ``"true_positive_rate"``, ``"false_positive_rate"``, ``"error_rate"``.
-    eps : float, default 0.01
-        The disparity the reduction allows on the training part.
-    estimator : classifier, optional
-        One that takes ``sample_weight``; logistic regression by default.
-    group_aware : bool, default False
-        Whether the group is among the features.
-    max_iter : int, default 50
-        Iterations of exponentiated gradient.
     """
 
-    constraint: Literal[
-        "demographic_parity", "equalized_odds", "true_positive_rate", "false_positive_rate", "error_rate"
-    ] = "demographic_parity"
-    eps: Annotated[float, Number(least=0)] = 0.01
-    estimator: object = None
+    constraint: Constraint = "demographic_parity"
+    eps: Annotated[float, Number(least=0)] = 0.01  # the disparity allowed on the training part
+    estimator: object = None  # a classifier that takes ``sample_weight``; logistic regression by default
     group_aware: bool = False
-    max_iter: Whole = 50
+    max_iter: Whole = 50  # iterations of exponentiated gradient
     name: str = "reductions"
 
     def __post_init__(self) -> None:
         check_parameters(self, {"constraint": self.constraint, "eps": self.eps, "max_iter": self.max_iter})
 
     def __call__(self, training: Training) -> Algorithm:
-        """Run exponentiated gradient on the training part."""
         try:
             from fairlearn import reductions
         except ImportError as error:
             raise UsageError("rule: reductions need fairlearn; pip install isonomy[reductions].") from error
         from sklearn.linear_model import LogisticRegression
 
-        moments = {
-            "demographic_parity": reductions.DemographicParity,
-            "equalized_odds": reductions.EqualizedOdds,
-            "true_positive_rate": reductions.TruePositiveRateParity,
-            "false_positive_rate": reductions.FalsePositiveRateParity,
-            "error_rate": reductions.ErrorRateParity,
-        }
         base = LogisticRegression(max_iter=1_000) if self.estimator is None else self.estimator
-        moment = moments[self.constraint](difference_bound=self.eps)
-        reduction = reductions.ExponentiatedGradient(base, moment, eps=self.eps, max_iter=self.max_iter)
+        constraint = getattr(reductions, CONSTRAINTS[self.constraint])(difference_bound=self.eps)
+        reduction = reductions.ExponentiatedGradient(base, constraint, eps=self.eps, max_iter=self.max_iter)
         reduction.fit(
             training.people.matrix(group_aware=self.group_aware),
             training.outcome.astype(int),
             sensitive_features=training.people.group,
         )
-        lottery = [(w, h) for w, h in zip(reduction.weights_, reduction.predictors_, strict=True) if w > 0]
-        return Algorithm(FittedLottery(tuple(lottery), self.group_aware, training.criteria.scored))
+        lottery = tuple((w, h) for w, h in zip(reduction.weights_, reduction.predictors_, strict=True) if w > 0)
+        scored = training.criteria.scored
+        return Algorithm(partial(lottery_values, model=lottery, group_aware=self.group_aware, scored=scored))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FittedLottery:
+def lottery_values(
+    people: People, *, model: Sequence[tuple[float, Any]], group_aware: bool, scored: bool
+) -> FloatArray:
     """The probability that a lottery over classifiers selects; without a cut-off, whether it exceeds 1/2."""
-
-    model: tuple[tuple[float, Any], ...]
-    group_aware: bool
-    scores: bool
-
-    def __call__(self, people: People) -> FloatArray:
-        """One number per person."""
-        x = people.matrix(group_aware=self.group_aware)
-        chance: FloatArray = np.sum([w * np.asarray(h.predict(x), dtype=np.float64) for w, h in self.model], axis=0)
-        return chance if self.scores else (chance > 0.5).astype(float)
+    x = people.matrix(group_aware=group_aware)
+    chance: FloatArray = np.sum([w * np.asarray(h.predict(x), dtype=np.float64) for w, h in model], axis=0)
+    return chance if scored else (chance > 0.5).astype(float)
 
 
 # ---- cut-offs by group
@@ -191,19 +153,13 @@ class ThresholdsRule:
     Among the shares selected of each group (which keep the capacity, if there is one), the rule takes those that meet
     every accuracy requirement with the smallest unfairness or, if none does, those that come closest. Cut-offs are
     chosen from scores of rows that the score was not fitted on. The rule needs everybody's group.
-
-    Parameters
-    ----------
-    score : callable
-        The rule that makes the score.
     """
 
-    score: SelectionRule
+    score: SelectionRule  # makes the score
     name: str = "group_thresholds"
     group_aware: bool = True
 
     def __call__(self, training: Training) -> Algorithm:
-        """Fit the score on all training rows, and the cut-offs on scores from rows it was not fitted on."""
         if training.criteria.priced:
             raise UsageError("accuracy: the group_thresholds rule needs 0/1 decisions; a price has no cut-off.")
         if not training.criteria.scored:
@@ -221,23 +177,17 @@ class ThresholdsRule:
         whole = find(self.score, self.name, training)
         if whole.decide is None:
             return whole
+        threshold = training.criteria.threshold or 0.0
         cutoffs = np.array(_cutoffs(training, scores))
-        return Algorithm(ShiftedScore(whole.decide, cutoffs, threshold=training.criteria.threshold or 0.0))
+        return Algorithm(partial(shifted_values, model=whole.decide, cutoffs=cutoffs, threshold=threshold))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ShiftedScore:
+def shifted_values(
+    people: People, *, model: Decide, cutoffs: FloatArray, unit: float = 1.0, threshold: float = 0.0
+) -> FloatArray:
     """A score minus its group's cut-off, in ``unit``, so that one ``threshold`` serves all groups and rules."""
-
-    model: Decide
-    cutoffs: FloatArray
-    unit: float = 1.0
-    threshold: float = 0.0
-
-    def __call__(self, people: People) -> FloatArray:
-        """One number per person."""
-        shifted: FloatArray = np.asarray(self.model(people), dtype=float) - self.cutoffs[people.group]
-        return shifted / self.unit + self.threshold
+    shifted: FloatArray = np.asarray(model(people), dtype=float) - cutoffs[people.group]
+    return shifted / unit + threshold
 
 
 def _cutoffs(training: Training, scores: FloatArray) -> list[float]:
@@ -286,7 +236,6 @@ def _between(descending: FloatArray, k: int) -> float:
 
 
 def _judged(training: Training, candidate: Selection) -> Judged:
-    """The training rows, decided by the status quo and by the candidate."""
     people, before = training.people, Selection(training.status_quo, np.zeros(len(training.people)))
     both, weight = (before, candidate), training.masses
     return Judged(training.criteria, people.features, training.outcomes, people.group, weight, both)
@@ -314,27 +263,12 @@ class ChoiceRule:
     """Fit every rule on a part of the training rows, and choose the one with the smallest p-value on the others.
 
     The p-value is the largest over the components of the null. The chosen rule is fitted again on all training rows.
-
-    Parameters
-    ----------
-    rules : sequence of callables
-        With the name of each.
     """
 
-    rules: tuple[tuple[SelectionRule, str], ...]
-
-    @property
-    def name(self) -> str:
-        """The names of all rules."""
-        return " or ".join(name for _, name in self.rules)
-
-    @property
-    def group_aware(self) -> bool:
-        """Whether one of the rules may use the group."""
-        return any(getattr(rule, "group_aware", True) for rule, _ in self.rules)
+    rules: tuple[tuple[SelectionRule, str], ...]  # with their names
+    group_aware: bool  # whether one of them may use the group
 
     def __call__(self, training: Training) -> Algorithm:
-        """Choose and fit."""
         learn, check = stratified(training, 1 - VALIDATION)
         part, rest = training.take(learn), training.take(check)
         pvalues, notes, scores = [], [], []
@@ -354,7 +288,8 @@ class ChoiceRule:
         if decide is not None and criteria.capacity is not None and not criteria.priced:
             # Folds may choose different rules, and the cut-off to recommend is the mean of theirs: it needs one unit.
             cutoff = select(scores[best], rest.masses, criteria, "rule", scores=True).cutoff
-            decide = ShiftedScore(decide, np.full(len(rest.people.labels), cutoff), float(scores[best].std()) or 1.0)
+            same, unit = np.full(len(rest.people.labels), cutoff), float(scores[best].std()) or 1.0
+            decide = partial(shifted_values, model=decide, cutoffs=same, unit=unit)
         return Algorithm(decide, fitted.status, fitted.note or lost, details)
 
 
@@ -366,9 +301,7 @@ def _largest_pvalue(rest: Training, values: FloatArray) -> float:
         return 1.0
     same = np.zeros(len(criteria.accuracies), dtype=bool)
     requirements, _ = assess(judged, moments(judged), same, 0.05, rest.rng)
-    gains = (*criteria.accuracy_gains, *criteria.fairness_gains)
-    parts = zip((*requirements.accuracy, *requirements.fairness), gains, strict=True)
-    return max(float(requirement.pvalue(gain)) for requirement, gain in parts)
+    return float(requirements.pvalues(criteria).max())
 
 
 # ---- rules by name
@@ -384,27 +317,16 @@ def _named_rule(name: str, group_aware: bool) -> SelectionRule:
         return ReductionsRule(group_aware=group_aware)
     if name == "group_thresholds":
         return ThresholdsRule(_named_rule("linear", group_aware))
-    estimator: object
-    if name == "linear":
-        from sklearn.linear_model import LinearRegression
+    from sklearn import ensemble, linear_model, pipeline, preprocessing
 
-        estimator = LinearRegression()
-    elif name == "lasso":
-        from sklearn.linear_model import LassoCV
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
-
+    estimators = {
+        "linear": linear_model.LinearRegression(),
         # Standardized, so that the unit of a feature does not determine how strongly it is shrunk.
-        estimator = make_pipeline(StandardScaler(), LassoCV(cv=5))
-    elif name == "random_forest":
-        from sklearn.ensemble import RandomForestRegressor
-
-        estimator = RandomForestRegressor(n_estimators=300)
-    else:
-        from sklearn.ensemble import HistGradientBoostingRegressor
-
-        estimator = HistGradientBoostingRegressor(max_iter=100, early_stopping=False)
-    return EstimatorRule(estimator, group_aware)
+        "lasso": pipeline.make_pipeline(preprocessing.StandardScaler(), linear_model.LassoCV(cv=5)),
+        "random_forest": ensemble.RandomForestRegressor(n_estimators=300),
+        "boosting": ensemble.HistGradientBoostingRegressor(max_iter=100, early_stopping=False),
+    }
+    return EstimatorRule(estimators[name], group_aware)
 
 
 def selection_rule(given: object, *, features: Sequence[str], group_aware: bool = False) -> tuple[SelectionRule, str]:
@@ -415,8 +337,8 @@ def selection_rule(given: object, *, features: Sequence[str], group_aware: bool 
         if not given:
             raise UsageError(f"rule: the list is empty; give one or more of {', '.join(NAMES)}, or estimators.")
         rules = tuple(selection_rule(item, features=features, group_aware=group_aware) for item in given)
-        choice = ChoiceRule(rules)
-        return rules[0] if len(rules) == 1 else (choice, choice.name)
+        aware = any(getattr(rule, "group_aware", True) for rule, _ in rules)
+        return rules[0] if len(rules) == 1 else (ChoiceRule(rules, aware), " or ".join(name for _, name in rules))
     if not features and (isinstance(given, str) or hasattr(given, "fit")):
         raise MissingRole("features: a rule that fits needs them; name the columns the candidate may use.")
     if isinstance(given, str):

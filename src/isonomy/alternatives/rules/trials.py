@@ -6,85 +6,138 @@ fitted rules selects the row, and one trial tests that mixture. With *splits* ea
 part, test on the other. The bootstrap learns its cut-offs from the training part, as the paper does; otherwise both
 algorithms select exactly the capacity among the rows they are judged on.
 
-A trial is a dictionary of arrays. The accuracies come first and the fairness utilities follow in ``candidate``,
-``status_quo``, ``pvalue`` and ``limits`` (the gain with its simultaneous limits).
+A trial is a dictionary. Its ``columns`` have a line for each accuracy, for the unfairness in each utility, and for all
+of them together, which has the largest p-value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from isonomy.alternatives.options import Crossfit, Method, Splits
-from isonomy.alternatives.rules import cutoffs
-from isonomy.alternatives.rules.algorithm import Algorithm, People, SelectionRule, Training, applied, find
+from isonomy.alternatives.rules import algorithm as rules
+from isonomy.alternatives.rules.algorithm import (
+    Algorithm,
+    Mass,
+    People,
+    Selection,
+    SelectionRule,
+    Training,
+    Weight,
+    applied,
+    find,
+)
 from isonomy.alternatives.rules.comparison import Requirements, assess, compare_resamples, resample
-from isonomy.alternatives.rules.cutoffs import Mass, Selection, Weight
 from isonomy.alternatives.rules.influence import Judged, moments
 from isonomy.alternatives.rules.utilities import CANDIDATE, STATUS_QUO, Criteria, rates_of
 from isonomy.errors import DataError, IsonomyError, NotEnoughData, RuleFailed
+from isonomy.frames import Group
 from isonomy.inference.designs import FEWEST
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.status import Status
 
+LIMITS = ("disparity", "ci_low", "ci_high")
 FEWEST_ROWS = 10  # in a denominator: with fewer, means of skewed outcomes reject too often (0.12 at 0.05)
 
 Trial = dict[str, Any]
 Run = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], list[Any]]  # a step, and the arguments of each call
+Track = Callable[[Iterable[Any], int], Iterable[Any]]  # reports the progress of so many results
 Selections = tuple[Selection, Selection]  # of the status quo and of the candidate
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Cases:
-    """Distinct lines of the table in canonical order.
+    """Distinct lines of the table in canonical order, and what is compared on them. It can be sent to a process.
 
     ``weight`` is the number of rows a line stands for; ``mass`` is what each of these rows weighs, scaled so that the
     weights of all rows sum to their number. ``outcomes`` has the outcome of the call under None, and the columns that
     utilities name.
     """
 
+    groups: tuple[Group, ...]
     people: People
     outcomes: Mapping[str | None, FloatArray]
     status_quo: FloatArray
     candidates: Mapping[str, FloatArray]
     weight: Weight
     mass: FloatArray
-    cluster: IntArray | None = None
-
-    @property
-    def rows(self) -> int:
-        """The number of rows, with the ``count`` column taken into account."""
-        return int(self.weight.sum())
-
-    def masses(self, weight: Weight) -> Mass:
-        """What these rows of each line weigh."""
-        return weight if np.ptp(self.mass) == 0 else weight * self.mass
-
-    def sizes(self, weight: Weight) -> IntArray:
-        """How many rows of each group ``weight`` counts."""
-        labels = self.people.labels
-        return np.bincount(self.people.group, weights=weight, minlength=len(labels)).astype(np.int64)
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Terms:
-    """What a trial needs to know about the call. It can be sent to another process."""
-
+    cluster: IntArray | None
     criteria: Criteria
     rule: SelectionRule | None  # None: the candidates are columns
     rule_name: str
     method: Method
     alpha: float  # of the simultaneous limits, shared among all attempts
     min_size: int
-    several: bool  # candidates: one that cannot be judged does not end the test
+
+    @property
+    def rows(self) -> int:
+        return int(self.weight.sum())
+
+    @property
+    def several(self) -> bool:
+        """Whether there are several candidates: one that cannot be judged does not end the test."""
+        return len(self.candidates) > 1
 
     @property
     def bootstrap(self) -> Splits | None:
-        """The method, if it resamples."""
         return self.method if isinstance(self.method, Splits) and self.method.resamples else None
+
+    @property
+    def training_share(self) -> float:
+        """The share of rows that train in a round; 0 if nothing is learned from them, so that every row is tested.
+
+        That is so for one test of a ready candidate with no cut-off to learn and no pair of groups to choose.
+        """
+        if not isinstance(self.method, Splits):
+            return 0.0
+        learned = self.rule is not None or self.criteria.capacity is not None or len(self.criteria.pairs) > 1
+        return self.method.train_fraction if learned or self.method.rounds > 1 else 0.0
+
+    def masses(self, weight: Weight) -> Mass:
+        return weight if np.ptp(self.mass) == 0 else weight * self.mass
+
+    def sizes(self, weight: Weight) -> IntArray:
+        labels = self.people.labels
+        return np.bincount(self.people.group, weights=weight, minlength=len(labels)).astype(np.int64)
+
+    def select(self, values: FloatArray, weight: Mass, what: str, *, scores: bool = False) -> Selection:
+        """Decisions by a cut-off learned on the rows of ``weight``: the paper's quantile, or exactly the capacity."""
+        return rules.select(values, weight, self.criteria, what, scores=scores, learn=self.bootstrap is not None)
+
+    def judged(self, weight: Weight, selections: Selections) -> Judged:
+        """The lines that stand for some row of ``weight``."""
+        used = np.flatnonzero(weight)
+        status_quo, candidate = (replace(part, share=part.share[used], edge=part.edge[used]) for part in selections)
+        people = self.people.take(used)
+        return Judged(
+            self.criteria,
+            people.features,
+            {name: column[used] for name, column in self.outcomes.items()},
+            people.group,
+            self.masses(weight)[used],
+            (status_quo, candidate),
+            (weight * self.mass**2)[used],
+            None if self.cluster is None else np.unique(self.cluster[used], return_inverse=True)[1],
+        )
+
+    def measure(self, selections: Selections) -> FloatArray:
+        """Accuracies and unfairness of the candidate and the status quo on all rows: (both kinds of criteria, 2)."""
+        sums = self.judged(self.weight, selections).sums
+        return np.concatenate(self.criteria.measured(sums))[:, [CANDIDATE, STATUS_QUO]]
+
+    def fit_rule(self, learn: Weight, status_quo: FloatArray, rng: np.random.Generator) -> Algorithm:
+        """What the rule finds on the rows of ``learn``, which it sees one by one."""
+        assert self.rule is not None
+        rows = np.repeat(np.arange(len(learn)), learn)
+        outcomes = {name: values[rows] for name, values in self.outcomes.items()}
+        weight = None if np.ptp(self.mass) == 0 else self.mass[rows]
+        training = Training(self.people.take(rows), outcomes, status_quo[rows], self.criteria, rng, weight)
+        return find(self.rule, self.rule_name, training)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,130 +151,155 @@ class SearchReport:
     groups: tuple[str, ...] = ()
 
 
+def run_tasks(n_jobs: int, track: Track, step: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """The step for all tasks, in one process or several; their number changes no result."""
+    # One thread: sums over several threads differ in the last digit, and serial must equal parallel.
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    if n_jobs == 1:
+        results: Iterable[Any] = (step(*task) for task in tasks)
+    else:
+        from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]
+
+        with parallel_config(backend="loky", inner_max_num_threads=1):
+            results = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(step)(*task) for task in tasks)
+    with threadpool_limits(limits=1):
+        return list(track(results, len(tasks)))
+
+
 def run_trials(
-    cases: Cases, terms: Terms, rng: np.random.Generator, run: Run
+    cases: Cases, rng: np.random.Generator, n_jobs: int, track: Track
 ) -> tuple[list[Trial], list[SearchReport]]:
-    """The trials, and how each search behind them went."""
-    capacity = terms.criteria.capacity
+    run = partial(run_tasks, n_jobs, track)
+    capacity, method = cases.criteria.capacity, cases.method
     if capacity is not None and capacity * cases.rows < 1:
         raise NotEnoughData(f"capacity: {capacity:g} of {cases.rows:,} rows selects nobody; give a larger share.")
-    if isinstance(terms.method, Crossfit):
-        trial, reports = crossfit(cases, terms, terms.method, rng, run)
-        return [trial], reports
-    if isinstance(terms.method, Splits):
-        trials = rounds(cases, terms, terms.method, rng, run)
+    if isinstance(method, Splits):
+        tasks = [(cases, number, child) for number, child in enumerate(rng.spawn(method.rounds), start=1)]
+        trials: list[Trial] = run(play_round, tasks)
+        if all(trial["report"].status is Status.FAILED for trial in trials):
+            raise RuleFailed(f"round 1: {trials[0]['report'].note}")
         # A round that found nothing has a note of its own.
         return trials, [trial["report"] for trial in trials if trial["requirements"] is not None]
-    return ready(cases, terms, rng), []
+    _refuse_small(cases, cases.weight, "table")
+    if isinstance(method, Crossfit):
+        trial, reports = crossfit(cases, method, rng, run)
+        return [trial], reports
+    masses = cases.masses(cases.weight)
+    status_quo = cases.select(cases.status_quo, masses, "status_quo")
+    trials = []
+    for name, values in cases.candidates.items():
+        candidate = cases.select(values, masses, f"candidate {name!r}" if cases.several else "candidate")
+        trials.append(judge(cases, cases.weight, (status_quo, candidate), rng.spawn(1)[0]))
+    return trials, []
 
 
 # ---- one trial
 
 
-def select(values: FloatArray, terms: Terms, weight: Mass, what: str, *, scores: bool = False) -> Selection:
-    """Decisions by a cut-off learned on the rows of ``weight``: the paper's quantile, or exactly the capacity."""
-    return cutoffs.select(values, weight, terms.criteria, what, scores=scores, learn=terms.bootstrap is not None)
-
-
-def measure(cases: Cases, criteria: Criteria, selections: Selections, weight: Weight | None = None) -> FloatArray:
-    """Accuracies and unfairness of the candidate and the status quo: (accuracies and fairness utilities, 2)."""
-    sums = judged_lines(cases, criteria, cases.weight if weight is None else weight, selections).sums
-    return np.concatenate(criteria.measured(sums))[:, [CANDIDATE, STATUS_QUO]]
-
-
-def judged_lines(cases: Cases, criteria: Criteria, weight: Weight, selections: Selections) -> Judged:
-    """The lines that stand for some row of ``weight``."""
-    used = np.flatnonzero(weight)
-    status_quo, candidate = (replace(part, share=part.share[used], edge=part.edge[used]) for part in selections)
-    return Judged(
-        criteria,
-        {name: column[used] for name, column in cases.people.features.items()},
-        {name: column[used] for name, column in cases.outcomes.items()},
-        cases.people.group[used],
-        cases.masses(weight)[used],
-        (status_quo, candidate),
-        (weight * cases.mass**2)[used],
-        None if cases.cluster is None else np.unique(cases.cluster[used], return_inverse=True)[1],
-    )
-
-
 def judge(
     cases: Cases,
-    terms: Terms,
     weight: Weight,
     selections: Selections,
     rng: np.random.Generator,
     *,
     worst: tuple[int, ...] | None = None,
     train_rows: int = 0,
-    report: SearchReport | None = None,
+    report: SearchReport = SearchReport(),  # noqa: B008
 ) -> Trial:
     """Compare both algorithms on the rows of ``weight``.
 
     ``worst`` are the status quo's most unequal pairs, if they were chosen on other rows. A candidate that is undefined
     on these rows has found nothing, unless it is the only one.
     """
-    criteria, bootstrap = terms.criteria, terms.bootstrap
-    report = report or SearchReport()
-    lines = judged_lines(cases, criteria, weight, selections)
+    criteria, lines = cases.criteria, cases.judged(weight, selections)
     rates = rates_of(lines.sums)
-    _refuse_undefined(lines, rates[:, :1], "judged")
-    if report.succeeded:
-        try:
-            _refuse_undefined(lines, rates, "judged")
-        except NotEnoughData as error:
-            if terms.rule is None and not terms.several:
-                raise
-            undefined = np.flatnonzero(np.isnan(rates[:, CANDIDATE]).any(axis=0))
-            named = tuple(criteria.labels[code] for code in undefined)
-            report = replace(report, succeeded=False, status=Status.EMPTY, note=str(error), groups=named)
-    few = lines.denominators.min() < FEWEST_ROWS * (1 - 1e-9)  # sums of shares are rounded
-    if report.succeeded and not bootstrap and few:
-        note = f"a denominator has fewer than {FEWEST_ROWS} rows, too few for the test"
-        report = replace(report, succeeded=False, status=Status.EMPTY, note=note)
+    report = _judgeable(cases, lines, rates, report)
     differs = lines.selections[0].share != lines.selections[1].share
     identical = np.bincount(lines.group, weights=differs, minlength=len(criteria.labels)) == 0
     if criteria.weights is not None:
         identical = identical.all(keepdims=True)
     requirements: Requirements | None = None
-    size = len(criteria.accuracies) + len(criteria.fairness)
-    limits, pvalue, pairs = np.full((size, 3), np.nan), np.ones(size), worst or (0,) * len(criteria.fairness)
-    if not report.succeeded:
-        candidate, status_quo = np.full(size, np.nan), measure(cases, criteria, selections, weight)[:, 1]
-    else:
-        if bootstrap:
-            count = np.rint(lines.weight).astype(np.int64)
-            n_groups, resamples = len(criteria.labels), bootstrap.resamples or 0
-            draws = resample(lines.values, lines.group, count, n_groups, resamples, rng)
-            requirements = compare_resamples(criteria, lines.sums, draws, pairs, published=bootstrap.published)
+    values = np.concatenate(criteria.measured(lines.sums))
+    candidate, status_quo = np.full(len(values), np.nan), values[:, STATUS_QUO]
+    limits, pvalue = np.full((len(values), 3), np.nan), np.ones(len(values))
+    chosen = worst or (0,) * len(criteria.fairness)
+    if report.succeeded:
+        if cases.bootstrap:
+            count, resamples = np.rint(lines.weight).astype(np.int64), cases.bootstrap.resamples or 0
+            draws = resample(lines.values, lines.group, count, len(criteria.labels), resamples, rng)
+            requirements = compare_resamples(criteria, lines.sums, draws, chosen, published=cases.bootstrap.published)
         else:
             _refuse_few_clusters(lines)
             known = moments(lines, worst)
-            pairs = known.worst
-            requirements, limits = assess(lines, known, identical, terms.alpha, rng)
-        _refuse_excluded(cases, criteria, requirements, selections[STATUS_QUO])
+            chosen = known.worst
+            requirements, limits = assess(lines, known, identical, cases.alpha, rng)
+        _refuse_excluded(cases, requirements, selections[STATUS_QUO])
         parts = (*requirements.accuracy, *requirements.fairness)
-        gains = (*criteria.accuracy_gains, *criteria.fairness_gains)
         candidate, status_quo = (np.array([getattr(p, name) for p in parts]) for name in ("candidate", "status_quo"))
-        pvalue = np.array([float(part.pvalue(gain)) for part, gain in zip(parts, gains, strict=True)])
+        pvalue = requirements.pvalues(criteria)
     selected = [
         np.nan if criteria.priced else np.average(part.share, weights=lines.weight) for part in lines.selections
     ]
+    rows, theirs = cases.sizes(weight), _most_unequal(criteria, rates, CANDIDATE)
+    columns = {
+        "estimate": np.append(candidate, np.nan),
+        "reference": np.append(status_quo, np.nan),
+        **{name: np.append(part, np.nan) for name, part in zip(LIMITS, limits.T, strict=True)},
+        "pvalues": np.append(pvalue, pvalue.max()),
+        "status": (report.status,) * (len(values) + 1),
+        "selected": np.full(len(values) + 1, selected[CANDIDATE]),
+        "selected_status_quo": np.full(len(values) + 1, selected[STATUS_QUO]),
+    }
     return {
-        "candidate": candidate,
-        "status_quo": status_quo,
-        "pvalue": pvalue,
-        "limits": limits,
+        "columns": columns | _keys(cases, rows, chosen, theirs),
         "identical": identical,
-        "selected": np.array(selected[::-1]),
         "cutoffs": np.array([part.cutoff for part in selections[::-1]]),
         "train_rows": train_rows,
-        "test_rows": cases.sizes(weight),
-        "pairs": pairs,
-        "candidate_pairs": _most_unequal(criteria, rates, CANDIDATE),
+        "test_rows": rows,
         "report": report,
         "requirements": requirements,
     }
+
+
+def _keys(cases: Cases, rows: IntArray, chosen: Sequence[int], theirs: Sequence[int]) -> dict[str, Any]:
+    """What each line is about. ``chosen``, ``theirs``: the most unequal pairs of the status quo and the candidate."""
+    criteria, groups, pairs = cases.criteria, cases.groups, [cases.criteria.pairs[q] for q in chosen]
+    accuracies, blank = len(criteria.accuracies), ("",) * len(criteria.accuracies)
+    apart = criteria.weights is None  # each group has an accuracy
+    unequal = [[groups[code] for code in criteria.pairs[q]] for q in theirs]
+    return {
+        "criteria": (*("accuracy",) * accuracies, *("unfairness",) * len(pairs), "all"),
+        "groups": (
+            *(groups if apart else [Group((), name) for name in criteria.accuracies]),
+            *(groups[a] for a, _ in pairs),
+            Group((), "all rows"),
+        ),
+        "against": (*blank, *(groups[b].label for _, b in pairs), ""),
+        "metric": (*(criteria.accuracy.name,) * accuracies, *(utility.name for utility in criteria.fairness), ""),
+        "n": np.array([*(rows if apart else [rows.sum()]), *(rows[[a, b]].sum() for a, b in pairs), rows.sum()], float),
+        "candidate_pair": (*blank, *(f"{first} against {second}" for first, second in unequal), ""),
+    }
+
+
+def _judgeable(cases: Cases, lines: Judged, rates: FloatArray, report: SearchReport) -> SearchReport:
+    """The report, which fails if the candidate cannot be judged on these lines."""
+    _refuse_undefined(lines, rates[:, :1], "judged")
+    if not report.succeeded:
+        return report
+    try:
+        _refuse_undefined(lines, rates, "judged")
+    except NotEnoughData as error:
+        if cases.rule is None and not cases.several:
+            raise
+        undefined = np.flatnonzero(np.isnan(rates[:, CANDIDATE]).any(axis=0))
+        named = tuple(cases.criteria.labels[code] for code in undefined)
+        return replace(report, succeeded=False, status=Status.EMPTY, note=str(error), groups=named)
+    few = lines.denominators.min() < FEWEST_ROWS * (1 - 1e-9)  # sums of shares are rounded
+    if cases.bootstrap or not few:
+        return report
+    note = f"a denominator has fewer than {FEWEST_ROWS} rows, too few for the test"
+    return replace(report, succeeded=False, status=Status.EMPTY, note=note)
 
 
 def _most_unequal(criteria: Criteria, rates: FloatArray, which: int) -> tuple[int, ...]:
@@ -230,48 +308,37 @@ def _most_unequal(criteria: Criteria, rates: FloatArray, which: int) -> tuple[in
     return tuple(np.argmax(np.nan_to_num(unfair), axis=1).tolist())
 
 
-def _status_quo_rates(cases: Cases, criteria: Criteria, weight: Weight, before: Selection, part: str) -> FloatArray:
+def _status_quo_rates(cases: Cases, weight: Weight, before: Selection, part: str) -> FloatArray:
     """The status quo's utilities on the rows of ``weight``; an error if one is undefined."""
-    lines = judged_lines(cases, criteria, weight, (before, before))
+    lines = cases.judged(weight, (before, before))
     rates = rates_of(lines.sums)
     _refuse_undefined(lines, rates[:, :1], part)
     return rates
 
 
-# ---- ready candidates
-
-
-def ready(cases: Cases, terms: Terms, rng: np.random.Generator) -> list[Trial]:
-    """Each candidate on all rows."""
-    _refuse_small(cases, cases.weight, "table", terms.min_size)
-    masses = cases.masses(cases.weight)
-    status_quo = select(cases.status_quo, terms, masses, "status_quo")
-    trials = []
-    for name, values in cases.candidates.items():
-        what = f"candidate {name!r}" if terms.several else "candidate"
-        both = (status_quo, select(values, terms, masses, what))
-        trials.append(judge(cases, terms, cases.weight, both, rng.spawn(1)[0]))
-    return trials
+def _report(algorithm: Algorithm, cases: Cases, values: FloatArray) -> SearchReport:
+    """How the search went; a score that is the same for everybody cannot be cut at a capacity."""
+    report = SearchReport(algorithm.decide is not None, algorithm.status, algorithm.note, algorithm.details)
+    cut = report.succeeded and cases.criteria.capacity and not cases.criteria.priced
+    if not cut or len(values) < 2 or np.ptp(values) > 0:
+        return report
+    note = f"rule {cases.rule_name!r} gives everybody the same score, so a capacity cannot choose among them"
+    return replace(report, succeeded=False, status=Status.CONSTANT, note=note)
 
 
 # ---- cross-fitting
 
 
-def crossfit(
-    cases: Cases, terms: Terms, method: Crossfit, rng: np.random.Generator, run: Run
-) -> tuple[Trial, list[SearchReport]]:
-    """The trial of all folds together, and how the search went in each fold."""
-    criteria, weight = terms.criteria, cases.weight
-    _refuse_small(cases, weight, "table", terms.min_size)
+def crossfit(cases: Cases, method: Crossfit, rng: np.random.Generator, run: Run) -> tuple[Trial, list[SearchReport]]:
+    weight = cases.weight
     if cases.rows < 2 * method.folds:
         raise NotEnoughData(f"folds: {cases.rows:,} rows are too few for {method.folds}.")
-    status_quo = select(cases.status_quo, terms, cases.masses(weight), "status_quo")
-    _status_quo_rates(cases, criteria, weight, status_quo, "judged")  # refuses before anything is fitted
-    repeats = 1 if criteria.priced else method.repeats  # a mean of prices is not a mixture of them
-    drawn = [cutoffs.fold(weight, method.folds, child, cases.cluster) for child in rng.spawn(repeats)]
+    status_quo = cases.select(cases.status_quo, cases.masses(weight), "status_quo")
+    _status_quo_rates(cases, weight, status_quo, "judged")  # refuses before anything is fitted
+    repeats = 1 if cases.criteria.priced else method.repeats  # a mean of prices is not a mixture of them
+    drawn = [rules.fold(weight, method.folds, child, cases.cluster) for child in rng.spawn(repeats)]
     parts = list(np.concatenate(drawn))
-    generators = rng.spawn(len(parts))
-    tasks = [(cases, terms, part, status_quo.share, child) for part, child in zip(parts, generators, strict=True)]
+    tasks = [(cases, part, status_quo.share, child) for part, child in zip(parts, rng.spawn(len(parts)), strict=True)]
     fitted: list[tuple[SearchReport, FloatArray]] = run(fit_fold, tasks)
     reports = [report for report, _ in fitted]
     lost = [report for report in reports if not report.succeeded]
@@ -283,43 +350,38 @@ def crossfit(
         details[name] = float(np.mean(values[~np.isnan(values)])) if (~np.isnan(values)).any() else np.nan
     status = next((report.status for report in (*lost, *reports) if report.status is not Status.OK), Status.OK)
     whole = SearchReport(len(lost) < len(parts), status, lost[0].note if lost else "", details)
-    both = (status_quo, _mixture(cases, terms, parts, fitted, repeats))
-    trial = judge(cases, terms, weight, both, rng.spawn(1)[0], train_rows=cases.rows, report=whole)
-    return trial, reports
+    both = (status_quo, _mixture(cases, parts, fitted, repeats))
+    return judge(cases, weight, both, rng.spawn(1)[0], train_rows=cases.rows, report=whole), reports
 
 
 def fit_fold(
-    cases: Cases, terms: Terms, fold: Weight, status_quo: FloatArray, rng: np.random.Generator
+    cases: Cases, fold: Weight, status_quo: FloatArray, rng: np.random.Generator
 ) -> tuple[SearchReport, FloatArray]:
     """Fit the rule without the rows of ``fold``, and apply it to their lines."""
-    algorithm = fit_rule(cases, terms, cases.weight - fold, status_quo, rng)
-    algorithm, values = applied(algorithm, terms.rule_name, cases.people.take(np.flatnonzero(fold)))
-    return _report(algorithm, terms, values), values
+    algorithm = cases.fit_rule(cases.weight - fold, status_quo, rng)
+    algorithm, values = applied(algorithm, cases.rule_name, cases.people.take(np.flatnonzero(fold)))
+    return _report(algorithm, cases, values), values
 
 
 def _mixture(
-    cases: Cases,
-    terms: Terms,
-    parts: Sequence[Weight],
-    fitted: Sequence[tuple[SearchReport, FloatArray]],
-    repeats: int,
+    cases: Cases, parts: Sequence[Weight], fitted: Sequence[tuple[SearchReport, FloatArray]], repeats: int
 ) -> Selection:
     """The share of the fitted rules that select each row: each fold selects the capacity among its own rows.
 
     A fold in which the rule failed keeps the status quo: no improvement.
     """
     share, edge, cuts = np.zeros(len(cases.weight)), np.zeros(len(cases.weight)), []
-    criteria, capacity = terms.criteria, terms.criteria.capacity
-    keeps_scores = not criteria.priced and cutoffs.are_scores(cases.status_quo, criteria, "status_quo")
+    criteria, capacity = cases.criteria, cases.criteria.capacity
+    keeps_scores = not criteria.priced and rules.are_scores(cases.status_quo, criteria, "status_quo")
     for part, (report, values) in zip(parts, fitted, strict=True):
         lines = np.flatnonzero(part)
         scores, scored = (values, not criteria.priced) if report.succeeded else (cases.status_quo[lines], keeps_scores)
         if capacity is not None and scored:
-            near = cutoffs.reach(capacity, cases.rows)
-            decided, close, cutoff = cutoffs.at_capacity(scores, part[lines] * cases.mass[lines], capacity, near)
+            mass = part[lines] * cases.mass[lines]
+            decided, close, cutoff = rules.at_capacity(scores, mass, capacity, cases.rows)
             edge[lines] += close
         else:
-            decision = select(scores, terms, part[lines], f"rule {terms.rule_name!r}")
+            decision = cases.select(scores, part[lines], f"rule {cases.rule_name!r}")
             decided, cutoff = decision.share, decision.cutoff
         cuts += [cutoff] if report.succeeded else []
         share[lines] += part[lines] * decided
@@ -327,92 +389,53 @@ def _mixture(
     return Selection(share / (repeats * cases.weight), edge / (edge.sum() or 1.0), capacity or 0.0, middle)
 
 
-def _report(algorithm: Algorithm, terms: Terms, values: FloatArray) -> SearchReport:
-    """How the search went; a score that is the same for everybody cannot be cut at a capacity."""
-    report = SearchReport(algorithm.decide is not None, algorithm.status, algorithm.note, algorithm.details)
-    cut = report.succeeded and terms.criteria.capacity and not terms.criteria.priced
-    if not cut or len(values) < 2 or np.ptp(values) > 0:
-        return report
-    note = f"rule {terms.rule_name!r} gives everybody the same score, so a capacity cannot choose among them"
-    return replace(report, succeeded=False, status=Status.CONSTANT, note=note)
-
-
-def fit_rule(cases: Cases, terms: Terms, learn: Weight, status_quo: FloatArray, rng: np.random.Generator) -> Algorithm:
-    """What the rule finds on the rows of ``learn``, which it sees one by one."""
-    assert terms.rule is not None
-    rows = np.repeat(np.arange(len(learn)), learn)
-    outcomes = {name: values[rows] for name, values in cases.outcomes.items()}
-    weight = None if np.ptp(cases.mass) == 0 else cases.mass[rows]
-    training = Training(cases.people.take(rows), outcomes, status_quo[rows], terms.criteria, rng, weight)
-    return find(terms.rule, terms.rule_name, training)
-
-
 # ---- rounds
 
 
-def training_share(terms: Terms, method: Splits) -> float:
-    """The share of rows that train; 0 if nothing is learned from them, so that every row is tested.
-
-    That is so for one test of a ready candidate with no cut-off to learn and no pair of groups to choose.
-    """
-    criteria = terms.criteria
-    single = terms.rule is None and method.rounds == 1 and criteria.capacity is None and len(criteria.pairs) == 1
-    return 0.0 if single else method.train_fraction
-
-
-def rounds(cases: Cases, terms: Terms, method: Splits, rng: np.random.Generator, run: Run) -> list[Trial]:
-    """Every round, each with its own generator."""
-    tasks = [(cases, terms, method, number, child) for number, child in enumerate(rng.spawn(method.rounds), start=1)]
-    trials: list[Trial] = run(play_round, tasks)
-    if all(trial["report"].status is Status.FAILED for trial in trials):
-        raise RuleFailed(f"round 1: {trials[0]['report'].note}")
-    return trials
-
-
-def play_round(cases: Cases, terms: Terms, method: Splits, number: int, rng: np.random.Generator) -> Trial:
+def play_round(cases: Cases, number: int, rng: np.random.Generator) -> Trial:
     """Split, let the rule find a candidate on the training part, test it on the other. Errors name the round."""
     try:
-        return _round(cases, terms, method, rng)
+        return _round(cases, rng)
     except IsonomyError as error:
         error.args = (f"round {number}: {error}",)
         raise
 
 
-def _round(cases: Cases, terms: Terms, method: Splits, rng: np.random.Generator) -> Trial:
-    criteria, share, ruled = terms.criteria, training_share(terms, method), terms.rule is not None
-    train, test = cutoffs.split(cases.weight, share, rng, cases.cluster)
+def _round(cases: Cases, rng: np.random.Generator) -> Trial:
+    criteria, share, ruled = cases.criteria, cases.training_share, cases.rule is not None
+    train, test = rules.split(cases.weight, share, rng, cases.cluster)
     for part, weight in (("training", train), ("test", test)) if share else (("test", test),):
-        _refuse_small(cases, weight, part, terms.min_size)
+        _refuse_small(cases, weight, part)
     learn = train if share else test
-    before = select(cases.status_quo, terms, cases.masses(learn), "status_quo")
+    before = cases.select(cases.status_quo, cases.masses(learn), "status_quo")
     worst = (0,) * len(criteria.fairness)
     if len(criteria.pairs) > 1:
-        rates = _status_quo_rates(cases, criteria, learn, before, "training")
-        worst = _most_unequal(criteria, rates, STATUS_QUO)
+        worst = _most_unequal(criteria, _status_quo_rates(cases, learn, before, "training"), STATUS_QUO)
     report = SearchReport()
     if ruled:
-        algorithm = fit_rule(cases, terms, learn, before.share, rng)
+        algorithm = cases.fit_rule(learn, before.share, rng)
         values = np.full(len(learn), np.nan)
         # The algorithm sees the two parts separately: one that ranks people must not rank test rows with training rows.
         for index in (np.flatnonzero(learn), np.flatnonzero(learn == 0)):
             if len(index):
-                algorithm, values[index] = applied(algorithm, terms.rule_name, cases.people.take(index))
-        report = _report(algorithm, terms, values)
+                algorithm, values[index] = applied(algorithm, cases.rule_name, cases.people.take(index))
+        report = _report(algorithm, cases, values)
     else:
         (values,) = cases.candidates.values()
-    where = cases.masses(learn if terms.bootstrap else test)
-    candidate = status_quo = select(cases.status_quo, terms, where, "status_quo")
+    where = cases.masses(learn if cases.bootstrap else test)
+    candidate = status_quo = cases.select(cases.status_quo, where, "status_quo")
     if report.succeeded:
-        what = f"rule {terms.rule_name!r}" if ruled else "candidate"
-        candidate = select(values, terms, where, what, scores=ruled)
-    both, rows = (status_quo, candidate), int(train.sum())
-    return judge(cases, terms, test, both, rng, worst=worst, train_rows=rows, report=report)
+        what = f"rule {cases.rule_name!r}" if ruled else "candidate"
+        candidate = cases.select(values, where, what, scores=ruled)
+    rows = int(train.sum())
+    return judge(cases, test, (status_quo, candidate), rng, worst=worst, train_rows=rows, report=report)
 
 
 # ---- what is refused
 
 
-def _refuse_small(cases: Cases, weight: Weight, part: str, min_size: int) -> None:
+def _refuse_small(cases: Cases, weight: Weight, part: str) -> None:
+    min_size = cases.min_size
     for label, size in zip(cases.people.labels, cases.sizes(weight), strict=True):
         if size < min_size:
             raise NotEnoughData(
@@ -453,13 +476,14 @@ def _refuse_undefined(lines: Judged, rates: FloatArray, part: str) -> None:
         )
 
 
-def _refuse_excluded(cases: Cases, criteria: Criteria, requirements: Requirements, before: Selection) -> None:
+def _refuse_excluded(cases: Cases, requirements: Requirements, before: Selection) -> None:
     """Raise for what the theory excludes: a status quo without any unfairness, and ratios of what is not positive.
 
     A gap that happens to be 0 in a small test part, and not on all rows, is no error: the p-value is large.
     """
+    criteria = cases.criteria
     if criteria.protected is None and any(part.status_quo == 0 for part in requirements.fairness):
-        everywhere = measure(cases, criteria, (before, before))[len(criteria.accuracies) :]
+        everywhere = cases.measure((before, before))[len(criteria.accuracies) :]
         for utility, (_, value) in zip(criteria.fairness, everywhere, strict=True):
             if value == 0:
                 raise DataError(

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from isonomy.alternatives.options import Scale
 from isonomy.errors import DataError, UnknownOption, UsageError
+from isonomy.frames import Group
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.options import check, shown
 
@@ -171,6 +172,28 @@ def fairness_utilities(given: UtilityLike | Sequence[UtilityLike] | None, accura
     return utilities
 
 
+def by_group(argument: str, groups: Sequence[Group], given: Mapping[str, float]) -> FloatArray:
+    numbers = np.full(len(groups), np.nan)
+    for key, value in given.items():
+        numbers[group_code(argument, groups, key)] = value
+    absent = [group.label for group, value in zip(groups, numbers, strict=True) if np.isnan(value)]
+    if absent:
+        raise UsageError(f"{argument}: nothing given for {', '.join(absent)}; give a number for every group.")
+    return numbers
+
+
+def group_code(argument: str, groups: Sequence[Group], given: object) -> int:
+    """The group with this label, this value, or this ``{column: value}``."""
+    for code, group in enumerate(groups):
+        values = tuple(group.mapping.values())
+        if isinstance(given, Mapping):
+            if {k: str(v) for k, v in given.items()} == {k: str(v) for k, v in group.mapping.items()}:
+                return code
+        elif str(given) == group.label or (len(values) == 1 and str(given) == str(values[0])):
+            return code
+    raise UnknownOption(argument, given, [group.label for group in groups])
+
+
 # ---- criteria
 
 
@@ -198,7 +221,6 @@ class Criteria:
 
     @property
     def utilities(self) -> tuple[Utility, ...]:
-        """The distinct utilities, accuracy first."""
         return tuple(dict.fromkeys((self.accuracy, *self.fairness)))
 
     @property
@@ -208,19 +230,16 @@ class Criteria:
 
     @property
     def scored(self) -> bool:
-        """Whether scores become decisions by a capacity or a threshold."""
         return self.capacity is not None or self.threshold is not None
 
     @property
     def accuracies(self) -> tuple[str, ...]:
-        """What each accuracy is about."""
         if self.weights is None:
             return self.labels
         return ("all rows",) if isinstance(self.weights, str) else ("weighted groups",)
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """The pairs of groups that are compared."""
         codes = range(len(self.labels))
         if self.protected is None:
             return tuple(combinations(codes, 2))

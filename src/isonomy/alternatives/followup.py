@@ -1,22 +1,30 @@
-"""The alternative to adopt: the rule fitted again on all rows, if the test rejects (section 3.1)."""
+"""What follows a test: the alternative to adopt, and the p-values over every gain that could be required."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from isonomy.alternatives.rules.algorithm import Algorithm, People, applied
-from isonomy.alternatives.rules.cutoffs import Selection
-from isonomy.alternatives.rules.named import ShiftedScore
-from isonomy.alternatives.rules.trials import Cases, Terms, Trial, fit_rule, measure, select
+from isonomy.alternatives import words
+from isonomy.alternatives.options import Scale
+from isonomy.alternatives.rules.algorithm import Algorithm, People, Selection, applied
+from isonomy.alternatives.rules.trials import Cases, Trial
 from isonomy.errors import UsageError
 from isonomy.frames import Grouping, Request, Source, open_source
 from isonomy.frames.expressions import text
-from isonomy.numerics.arrays import FloatArray
-from isonomy.results import storable
+from isonomy.numerics.arrays import BoolArray, FloatArray
+from isonomy.results import Evidence, column, storable
 from isonomy.results.storage import OF_ROWS
+
+if TYPE_CHECKING:
+    import altair as alt
+
+
+# ---- the alternative to adopt
 
 
 def intersections(source: Source, groups: object) -> Grouping:
@@ -34,7 +42,6 @@ class Inputs:
     labels: tuple[str, ...]
 
     def read(self, source: Source) -> People:
-        """The rows of another table as the algorithm sees them, in the order of the table."""
         source.require(**{f"features[{name}]": name for name in self.features})
         numeric = {name: name for name in self.features if name not in self.levels}
         keys = {f"text {name}": text(name) for name in self.levels}
@@ -78,8 +85,8 @@ class Recommendation:
     def estimator_(self) -> object:
         """The fitted scikit-learn estimator, or what else the rule returned."""
         decide: object = self._fitted[0].decide
-        while isinstance(decide, ShiftedScore):  # made from another algorithm's score
-            decide = decide.model
+        while isinstance(decide, partial) and "model" in decide.keywords:  # perhaps of another algorithm's score
+            decide = decide.keywords["model"]
         return getattr(decide, "model", decide)
 
     @property
@@ -107,49 +114,40 @@ class Recommendation:
         return self.algorithm, self.inputs
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyColumn:
+def ready_values(people: People, *, model: str) -> FloatArray:
     """A candidate that is a column of the data."""
-
-    column: str
-
-    def __call__(self, people: People) -> FloatArray:
-        """One number per person."""
-        return people.features[self.column]
+    return people.features[model]
 
 
 def recommend(
-    cases: Cases,
-    terms: Terms,
-    trials: Sequence[Trial],
-    columns: Mapping[str, str],
-    groups: object,
-    rng: np.random.Generator,
+    cases: Cases, trials: Sequence[Trial], columns: Mapping[str, str], groups: object, rng: np.random.Generator
 ) -> Recommendation | None:
-    """Fit the rule on all rows and measure it on the same rows; None if the rule finds nothing.
+    """Fit the rule on all rows and measure it on the same rows (section 3.1); None if the rule finds nothing.
 
     Among several ready candidates (``columns`` by name), the one with the smallest p-value is recommended.
     """
-    criteria, name, masses = terms.criteria, terms.rule_name, cases.masses(cases.weight)
-    before = select(cases.status_quo, terms, masses, "status_quo")
-    if terms.rule is None:
-        best = list(columns)[int(np.argmin([trial["pvalue"].max() for trial in trials])) if terms.several else 0]
-        name = best if terms.several else name
+    criteria, name, masses = cases.criteria, cases.rule_name, cases.masses(cases.weight)
+    before = cases.select(cases.status_quo, masses, "status_quo")
+    if cases.rule is None:
+        best = list(columns)[
+            int(np.argmin([trial["columns"]["pvalues"][-1] for trial in trials])) if cases.several else 0
+        ]
+        name = best if cases.several else name
         values, column = cases.candidates[best], columns[best]
-        algorithm, inputs = Algorithm(ReadyColumn(column)), Inputs((column,), {}, None, criteria.labels)
+        algorithm, inputs = Algorithm(partial(ready_values, model=column)), Inputs((column,), {}, None, criteria.labels)
     else:
-        algorithm = fit_rule(cases, terms, cases.weight, before.share, rng)
+        algorithm = cases.fit_rule(cases.weight, before.share, rng)
         algorithm, values = applied(algorithm, name, cases.people)
         if algorithm.decide is None:
             return None
-        used = groups if getattr(terms.rule, "group_aware", True) else None
+        used = groups if getattr(cases.rule, "group_aware", True) else None
         inputs = Inputs(tuple(cases.people.features), cases.people.levels, used, criteria.labels)
-    if criteria.priced or terms.rule is None or terms.bootstrap or not criteria.capacity:
-        after = select(values, terms, masses, f"rule {name!r}")
+    if criteria.priced or cases.rule is None or cases.bootstrap or not criteria.capacity:
+        after = cases.select(values, masses, f"rule {name!r}")
     else:
         cutoff = float(np.nanmean([trial["cutoffs"][0] for trial in trials]))
         after = Selection((values > cutoff).astype(float), np.zeros(len(values)), cutoff=cutoff)
-    accuracy, fairness = np.split(measure(cases, criteria, (before, after)), [len(criteria.accuracies)])
+    accuracy, fairness = np.split(cases.measure((before, after)), [len(criteria.accuracies)])
     return Recommendation(
         rule=name,
         accuracy=accuracy,
@@ -160,3 +158,56 @@ def recommend(
         algorithm=algorithm,
         inputs=inputs,
     )
+
+
+# ---- other gains
+
+
+@storable
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class SurfaceResult(Evidence):
+    """The p-value at every point of a grid of required gains, with the contour of alpha and its crossings.
+
+    The lines run over fairness gains first, then accuracy gains. A point is ``supported`` if its p-value is at most
+    ``alpha``. The contour crosses an accuracy gain of 0 at ``supported_fairness_gain`` and a fairness gain of 0 at
+    ``supported_accuracy_gain``; both are NaN if the test does not reject even without a required gain.
+    """
+
+    method: ClassVar[str] = words.METHOD
+    references: ClassVar[tuple[str, ...]] = words.REFERENCES
+    never_shown: ClassVar[tuple[str, ...]] = words.SURFACE_LIMITS
+
+    accuracy_gain: FloatArray = column("Required gain in accuracy")
+    fairness_gain: FloatArray = column("Required cut in unfairness")
+    pvalue: FloatArray = column()
+    supported: BoolArray = column("Supported")
+    alpha: float
+    scale: Scale
+    supported_fairness_gain: float
+    supported_accuracy_gain: float
+
+    @property
+    def grids(self) -> tuple[FloatArray, FloatArray]:
+        """The accuracy gains and the fairness gains."""
+        return np.unique(self.accuracy_gain), np.unique(self.fairness_gain)
+
+    @property
+    def contour(self) -> FloatArray:
+        """For each fairness gain, the accuracy gain up to which every smaller one is supported; NaN if none is."""
+        gains, cuts = self.grids
+        steps = np.cumprod(self.supported.reshape(len(gains), len(cuts)), axis=0).sum(axis=0)
+        return np.where(steps > 0, gains[np.maximum(steps, 1) - 1], np.nan)
+
+    def findings(self) -> tuple[str, ...]:
+        """The two crossings."""
+        return (
+            words.supported("fairness", self.supported_fairness_gain, self.scale, self.alpha),
+            words.supported("accuracy", self.supported_accuracy_gain, self.scale, self.alpha),
+        )
+
+    def plot(self) -> alt.TopLevelMixin:
+        """Heat map with the contour and the crossings."""
+        from isonomy.alternatives.charts import surface_chart
+        from isonomy.results.theme import finish
+
+        return finish(surface_chart(self))
