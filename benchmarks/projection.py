@@ -26,8 +26,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csc_array
 
 import isonomy as iso
-from isonomy.projection.program.rows import SingleRows, SortedRows, fractions
-from isonomy.projection.program.solve import Constraint, LeastChange, solve
+from isonomy.projection.program.solve import Constraint, LeastChange, SingleRows, SortedRows, fractions, solve
 from studies.designs import classifier
 
 LIMIT = 120.0

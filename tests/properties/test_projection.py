@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 import isonomy as iso
 from isonomy.projection import ProjectionResult, distances
 from isonomy.projection.program.criteria import Equality
-from isonomy.projection.program.rows import SingleRows, SortedRows
-from isonomy.projection.program.solve import Constraint, dual_value, solve
+from isonomy.projection.program.solve import Constraint, SingleRows, SortedRows, dual_value, solve
 
 seeds = st.integers(0, 2**32 - 1)
 few = settings(max_examples=int(os.environ.get("ISONOMY_EXAMPLES", "10")))  # each example is several whole tests
@@ -106,7 +105,7 @@ def test_duality(seed: int, m: int) -> None:
     flips = rng.random(rows) < 0.2
     c = Constraint(vectors, -vectors[group][flips].sum(axis=0), np.zeros(m), np.zeros(m))
     result = solve(SingleRows(distance, group) if m == 1 else SortedRows(distance, group, classes), c)
-    segments = SingleRows(distance, group).coarse()
+    segments = SingleRows(distance, group).coarse
     assert dual_value(result.dual, segments, c) == pytest.approx(result.value, rel=1e-8, abs=1e-12)
     for _ in range(5):
         assert dual_value(result.dual + rng.normal(size=m), segments, c) <= result.value + 1e-7

@@ -18,8 +18,7 @@ from isonomy.numerics.status import Status
 from isonomy.numerics.tails import weighted_chi2_isf, weighted_chi2_sf
 from isonomy.projection import distances
 from isonomy.projection.program.law import Null, ProjectionLaw, maximum
-from isonomy.projection.program.rows import SingleRows, SortedRows, fractions
-from isonomy.projection.program.solve import Constraint, dual_value, solve
+from isonomy.projection.program.solve import Constraint, SingleRows, SortedRows, dual_value, fractions, solve
 from support.data import folder
 
 Array = NDArray[np.float64]
@@ -96,7 +95,7 @@ def test_agrees_with_highs(block: int) -> None:
         assert cost == same, seed
         # Strong duality: the dual function, computed from the rows, equals the cost of the plan.
         each = mass.astype(int)
-        dual = dual_value(result.dual, SingleRows(np.repeat(distance, each), np.repeat(group, each)).coarse(), c)
+        dual = dual_value(result.dual, SingleRows(np.repeat(distance, each), np.repeat(group, each)).coarse, c)
         assert dual == same, seed
 
 

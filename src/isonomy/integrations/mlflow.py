@@ -14,10 +14,8 @@ from isonomy.errors import UsageError, shown
 if TYPE_CHECKING:
     from isonomy.audit import AuditResult
 
-_FOLDER = "isonomy"
 
-
-def log_audit(audit: AuditResult, *, prefix: str = "isonomy", artifact_path: str = _FOLDER) -> None:
+def log_audit(audit: AuditResult, *, prefix: str = "isonomy", artifact_path: str = "isonomy") -> None:
     """Log an audit to the active MLflow run, or to a new one if none is active.
 
     Parameters
@@ -44,8 +42,7 @@ def log_audit(audit: AuditResult, *, prefix: str = "isonomy", artifact_path: str
     except ImportError:
         raise UsageError('mlflow: not installed; pip install "isonomy[mlflow]".') from None
     tags = {f"{prefix}.exit_code": str(audit.exit_code)}
-    fingerprint = dict(audit.document.facts).get(FINGERPRINT)
-    if fingerprint:
+    if fingerprint := dict(audit.document.facts).get(FINGERPRINT):
         tags[f"{prefix}.fingerprint"] = fingerprint
     metrics: dict[str, float] = {}
     for entry in audit.entries:

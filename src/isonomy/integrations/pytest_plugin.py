@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option, once for each audit file."""
-    group = parser.getgroup("isonomy", "fairness audits")
-    group.addoption(
+    parser.getgroup("isonomy", "fairness audits").addoption(
         "--isonomy",
         action="append",
         default=[],
@@ -29,7 +27,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Add the tests of the audit files to those that were collected."""
     for name in config.getoption("--isonomy"):
         items.extend(AuditFile.from_parent(session, path=Path(name).resolve()).collect())
 
@@ -40,7 +37,6 @@ class AuditFile(pytest.File):
     _entries: dict[str, Entry] | None = None
 
     def collect(self) -> Iterator[AuditTest]:
-        """One item for each test of the file."""
         from isonomy.audit import Audit
         from isonomy.errors import IsonomyError
 
@@ -52,15 +48,12 @@ class AuditFile(pytest.File):
             yield AuditTest.from_parent(self, name=name)
 
     def entry(self, name: str) -> Entry:
-        """The result of one test."""
         if self._entries is None:
             self._entries = {entry.name: entry for entry in self.audit.run().entries}
         return self._entries[name]
 
 
 class AuditTest(pytest.Item):
-    """One test of an audit."""
-
     parent: AuditFile
 
     def runtest(self) -> None:
@@ -75,7 +68,6 @@ class AuditTest(pytest.Item):
         return str(excinfo.value) if isinstance(excinfo.value, AuditFailed) else super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """The location of the test."""
         return self.path, None, f"isonomy: {self.name}"
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from isonomy.errors import UsageError
-from isonomy.frames import MetricLike, open_source
+from isonomy.frames import MetricLike, Source, open_source
 from isonomy.frames.metrics import Metric, listed, measure
 from isonomy.options import checked
 
@@ -63,15 +63,30 @@ def disparity_scorer(
     """
 
     def scorer(estimator: Any, X: Any, y: Any) -> float:
-        gaps = [_widest(estimator, X, y, name, groups, between, depth, min_size) for name in listed(metric)]
-        return -float(np.max(gaps))
+        table, roles = _predicted(estimator, X, y)
+        return -float(np.max([widest_gap(table, name, roles) for name in listed(metric)]))
+
+    def widest_gap(table: Source, name: str | Metric, roles: dict[str, str | None]) -> float:
+        bound = measure(table, name, grouping=table.grouping(groups, depth), **roles)
+        answer = table.cells(bound.request) if bound.binary else table.rows(bound.request)
+        counted = (np.ones(answer.size) if answer.count is None else answer.count) * bound.inside(answer)
+        totals = counted * bound.value(answer)
+        gaps = []
+        for partition in answer.partitions:
+            n = partition.sum(counted)
+            enough = n >= min_size
+            means = partition.sum(totals)[enough] / n[enough]
+            if between == "population":
+                gaps += np.abs(means - totals.sum() / counted.sum()).tolist()
+            elif means.size > 1:
+                gaps.append(float(np.ptp(means)))
+        return max(gaps, default=np.nan)
 
     return scorer
 
 
-def _widest(
-    estimator: Any, X: Any, y: Any, metric: str | Metric, groups: object, between: str, depth: int, min_size: int
-) -> float:
+def _predicted(estimator: Any, X: Any, y: Any) -> tuple[Source, dict[str, str | None]]:
+    """The rows of X with outcome, prediction and score, and the columns of these roles."""
     source = open_source(X)
     if source.lazy:
         raise UsageError("X: a model cannot predict from a lazy frame; collect it first.")
@@ -82,18 +97,4 @@ def _widest(
     if hasattr(estimator, "predict_proba"):
         columns[names["score"]] = np.asarray(estimator.predict_proba(X))[:, -1]
     roles = {role: name if name in columns else None for role, name in names.items()}
-    table = open_source(columns, missing_group="level")
-    bound = measure(table, metric, grouping=table.grouping(groups, depth), **roles)
-    answer = table.cells(bound.request) if bound.binary else table.rows(bound.request)
-    counted = (np.ones(answer.size) if answer.count is None else answer.count) * bound.inside(answer)
-    totals = counted * bound.value(answer)
-    gaps = []
-    for partition in answer.partitions:
-        n = partition.sum(counted)
-        enough = n >= min_size
-        means = partition.sum(totals)[enough] / n[enough]
-        if between == "population":
-            gaps += np.abs(means - totals.sum() / counted.sum()).tolist()
-        elif means.size > 1:
-            gaps.append(float(np.ptp(means)))
-    return max(gaps, default=np.nan)
+    return open_source(columns, missing_group="level"), roles

@@ -57,23 +57,23 @@ def assert_no_violation(
     check("fail_on", fail_on, Sequence[str])
     refused = tuple(choose("fail_on", str(verdict), [v.value for v in Verdict]) for verdict in fail_on)
     failures: list[tuple[str, str]] = []  # why, and in words
-    total = 0
-    for name, result, error in _unfolded(audited):
-        total += 1
+    tests = list(_unfolded(audited))
+    for name, result, error in tests:
         if result is None:
             failures.append(("stopped with an error", f"{name}: stopped with an error.\n{error}"))
         elif not result.answered or result.verdict.value in refused:
             why = result.verdict.value if result.answered else "not answered"
             failures.append((why, f"{name}: {why}\n{result.summary()}"))
     if failures:
-        head = f"{len(failures)} of {total} results failed ({', '.join(dict.fromkeys(why for why, _ in failures))})."
+        head = (
+            f"{len(failures)} of {len(tests)} results failed ({', '.join(dict.fromkeys(why for why, _ in failures))})."
+        )
         raise AssertionError("\n\n".join([head, *(text for _, text in failures)]))
 
 
 def _unfolded(
     audited: Sequence[Evidence | AuditResult | str | Path],
 ) -> Iterator[tuple[str, Evidence | None, str | None]]:
-    """The name, result and error of every test."""
     from isonomy.audit import Audit, AuditResult
 
     for given in audited:

@@ -4,7 +4,7 @@ import sys
 
 from isonomy.projection.program import distances, estimators
 from isonomy.projection.program.criteria import Discerning
-from isonomy.projection.program.tolerance import ToleranceCurve
+from isonomy.projection.program.inference import ToleranceCurve
 from isonomy.projection.project import MovedRows, ProjectionResult, project
 
 # Users may import these modules from here or as modules of the package.

@@ -17,7 +17,6 @@ _DIRECTIONS = alt.Scale(domain=[words.UP, words.DOWN], range=[theme.PALETTE[0], 
 
 
 def projection(result: ProjectionResult) -> alt.TopLevelMixin:
-    """Who would move; below, the tolerance curve, where there is one."""
     return theme.finish(movement(result) if result.curve is None else alt.vconcat(movement(result), curve(result)))
 
 

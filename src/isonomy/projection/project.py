@@ -23,35 +23,21 @@ from isonomy.projection import words
 from isonomy.projection.program import estimators
 from isonomy.projection.program.criteria import Criterion, Discerning, comparisons
 from isonomy.projection.program.distances import ColumnDistance, Distance, PerGroup, Score
-from isonomy.projection.program.inference import FEW, ProjectionTest, plan_rows
-from isonomy.projection.program.law import Null
+from isonomy.projection.program.inference import FEW, ProjectionTest, ToleranceCurve, plan_rows, tolerance_curve
+from isonomy.projection.program.law import Null, Tolerance, check_tolerance, one_side, tolerated, two_sided
 from isonomy.projection.program.solve import round_to_rows
-from isonomy.projection.program.tolerance import (
-    Tolerance,
-    ToleranceCurve,
-    check_tolerance,
-    one_side,
-    tolerance_curve,
-    tolerated,
-    two_sided,
+from isonomy.projection.read import (
+    TRACE,
+    Rows,
+    RowsByPasses,
+    RowsInMemory,
+    infer_threshold,
+    refuse_levels_without_factor,
 )
-from isonomy.projection.read import TRACE, RowsByPasses, RowsInMemory, infer_threshold, refuse_levels_without_factor
-from isonomy.results import (
-    Columns,
-    Evidence,
-    Note,
-    Plan,
-    Verdict,
-    column,
-    note_if,
-    open_call,
-    phrases,
-    question,
-    storable,
-)
+from isonomy.results import Columns, Evidence, Note, Plan, Verdict, column, note_if, open_call, phrases, question
 from isonomy.results.disclosure import withheld
 from isonomy.results.evidence import as_frame, read_only
-from isonomy.results.storage import OF_ROWS
+from isonomy.results.storage import OF_ROWS, storable
 
 if TYPE_CHECKING:
     import altair as alt
@@ -221,8 +207,6 @@ def project(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ProjectPlan(Plan):
-    """The call, and what follows from it and the schema."""
-
     outcome: str | None
     prediction: str
     groups: Groups
@@ -240,10 +224,10 @@ class ProjectPlan(Plan):
 
     def __post_init__(self) -> None:
         check_tolerance(self.tolerance, rates=not self.user_defined)
-        published, needed = self.method == "published", not self.user_defined
-        if needed and self.groups is None:
+        published = self.method == "published"
+        if not self.user_defined and self.groups is None:
             raise MissingRole("groups: name the columns to compare.")
-        if needed and self.outcome is None and self.equality != "statistical_parity":
+        if not self.user_defined and self.outcome is None and self.equality != "statistical_parity":
             raise MissingRole(f"outcome: {self.equality} compares rates within an outcome; name its 0/1 column.")
         refusals = {
             'method: "published" has no law for a tolerance on both sides, and no curve; use tolerance={"above": ...} '
@@ -262,19 +246,15 @@ class ProjectPlan(Plan):
             if refused:
                 raise UsageError(message)
         self.source.require(outcome=self.outcome, prediction=self.prediction, score=self.score)
-        _ = self.grouping
+        dimensions = () if self.grouping is None else self.grouping.dimensions
         for name, expr in self.u.items():
             self.source.check_expression(f"criterion {name!r}", expr)
         for name in (*self.cost.columns, *(layer.column for layer in self.prices)):
             self.source.require(distance=name)
+        role = "distance" if self.score is None else "score"
         for name in self.cost.columns:
-            role = "distance" if self.score is None else "score"
             self.source.check(Request(binary=self.request.binary, numeric={role: name}))
-        self._check_reference()
-
-    def _check_reference(self) -> None:
-        """A reference must be about a column that is compared; its level is checked once the levels are known."""
-        dimensions = () if self.grouping is None else self.grouping.dimensions
+        # A reference must be about a column that is compared; its level is checked once the levels are known.
         columns = [dimension.name for dimension in dimensions if not dimension.condition]
         for name in self.reference or ():
             if any(dimension.condition and dimension.name == name for dimension in dimensions) or not columns:
@@ -287,17 +267,14 @@ class ProjectPlan(Plan):
 
     @property
     def user_defined(self) -> bool:
-        """Whether the criterion is user-defined."""
         return isinstance(self.criterion, Discerning)
 
     @property
     def equality(self) -> Discerning | str:
-        """The criterion, by one name."""
         return "statistical_parity" if self.criterion == "demographic_parity" else self.criterion
 
     @cached_property
     def grouping(self) -> Grouping | None:
-        """The groups compared."""
         return None if self.groups is None else self.source.grouping(self.groups)
 
     @cached_property
@@ -336,7 +313,6 @@ class ProjectPlan(Plan):
 
     @cached_property
     def signed(self) -> Expression | None:
-        """The (signed) distance, if it is an expression."""
         plain = self.cost.expression()
         return plain if plain is None or self.factor is None else plain * self.factor
 
@@ -352,7 +328,6 @@ class ProjectPlan(Plan):
 
     @property
     def first(self) -> Request:
-        """Cells, and sums of the distance and its square."""
         assert self.signed is not None
         finite = either(infinite(self.signed), 0.0, self.signed)
         sums = {"first": finite.abs(), "second": finite * finite, "infinite": flag(infinite(self.signed))}
@@ -382,12 +357,10 @@ class ProjectPlan(Plan):
 
     @property
     def features(self) -> dict[str, str]:
-        """The columns that the distance measures."""
         return {f"feature {i}": name for i, name in enumerate(self.cost.columns, start=1)}
 
     @property
     def u(self) -> Mapping[str, Expression]:
-        """The components of U of a user-defined criterion."""
         return self.criterion.u if isinstance(self.criterion, Discerning) else {}
 
 
@@ -395,7 +368,6 @@ class ProjectPlan(Plan):
 
 
 def read(plan: ProjectPlan) -> RowsInMemory | RowsByPasses:
-    """Rows with their distances: in memory, or by grouped passes."""
     if plan.inferred:
         plan = replace(plan, threshold=infer_threshold(plan))
     try:
@@ -409,7 +381,7 @@ def moved_rows(plan: ProjectPlan, facts: Mapping[str, Any]) -> MovedRows:
     """Read the table again, and list who would have to move: rows are listed only on request."""
     people = read(plan)
     cells, change = people.cells, facts["change"]
-    if not np.array_equal(cells.count, facts["count"]):
+    if not np.array_equal(cells.count, facts["test"].rows.cells.count):
         raise DataError("data: the table changed since it was tested; project it again before asking for the plan.")
     rows = people.movers(round_to_rows(change, facts["constraint"]) if plan.whole else change.moved)
     cell, names, start = rows.pop("cell"), cells.names, rows.pop("start")
@@ -429,16 +401,14 @@ def moved_rows(plan: ProjectPlan, facts: Mapping[str, Any]) -> MovedRows:
 # ---- estimate
 
 
-def estimate(
-    people: RowsInMemory | RowsByPasses, plan: ProjectPlan, rng: np.random.Generator
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def estimate(people: Rows, plan: ProjectPlan, rng: np.random.Generator) -> tuple[dict[str, Any], dict[str, Any]]:
     """Solve the program, judge its value, and compute its consequences for each event.
 
     Returns the columns and numbers of the result, and the facts that only the decision and the plan need.
     """
     cells, published = people.cells, plan.method == "published"
     moments = comparisons(cells, plan.equality, plan.reference)
-    null = tolerated(plan.tolerance, moments.keys)
+    rows, null = cells.number @ moments.member, tolerated(plan.tolerance, moments.keys)
     test = ProjectionTest(people, moments, bandwidth=plan.bandwidth, tested=plan.cost.tested, published=published)
     curve = None
     if plan.curve:
@@ -450,10 +420,10 @@ def estimate(
     room[:, moments.event] = null.low, null.high
     margin = t_isf(plan.alpha / 2, test.df) * error
     most = np.inf if plan.user_defined else 1.0  # rates differ by at most 1
-    detectable, needed = plan_rows(Null(*room), error, moments.rows, plan.alpha, test.df)
+    detectable, needed = plan_rows(Null(*room), error, rows, plan.alpha, test.df)
     member = moments.member.T.astype(float)
     up, down = (member @ np.where(cells.selected == decision, change.moved, 0.0) for decision in (0, 1))
-    up, down = (np.where(rows <= TRACE, 0.0, rows) for rows in (up, down))
+    up, down = (np.where(number <= TRACE, 0.0, number) for number in (up, down))
     moved = float(change.moved.sum())
     with np.errstate(invalid="ignore", divide="ignore"):
         # The mean over a single row would be that row's own distance.
@@ -464,7 +434,7 @@ def estimate(
         "groups": moments.groups,
         "against": tuple("" if i < 0 else moments.groups[i].label for i in reference),
         "outcome": moments.outcomes,
-        "n": moments.rows,
+        "n": rows,
         "estimate": moments.rate,
         "reference": np.where(reference == np.arange(size), np.nan, moments.rate[reference]),
         "disparity": value,
@@ -476,12 +446,11 @@ def estimate(
         "rows_needed": needed,
         "moved_up": up,
         "moved_down": down,
-        "share_moved": (up + down) / np.maximum(moments.count, 1e-300),
+        "share_moved": (up + down) / np.maximum(cells.count @ moments.member, 1e-300),
         "mean_distance": mean,
         "reach": (member * np.where(change.moved == 0, 0.0, change.reach)).max(axis=1),
         "statistic": change.value,
-        "test_status": facts["status"],
-        **{name: facts[name] for name in (*numbers, "bandwidth", "weights")},
+        **{name: facts[name] for name in (*numbers, "test_status", "bandwidth", "weights")},
         "rows": cells.rows,
         "moved": moved,
         "overall_share": moved / cells.rows,
@@ -489,13 +458,7 @@ def estimate(
         "curve": curve,
     }
     used = np.any([cells.within(outcome) for outcome in set(moments.outcomes)], axis=0)
-    facts |= {
-        "test": test,
-        "constraint": test.constraint(null),
-        "count": cells.count,
-        "rows": float(cells.number @ used),
-    }
-    return columns, facts
+    return columns, {**facts, "test": test, "constraint": test.constraint(null), "rows": float(cells.number @ used)}
 
 
 # ---- decide
@@ -507,7 +470,8 @@ def decide(facts: Mapping[str, Any], plan: ProjectPlan) -> dict[str, Any]:
     test: ProjectionTest = facts["test"]
     status = np.full(len(test.moments.groups), Status.REFERENCE, dtype=object)
     # A status that is about the distances leaves the comparisons to the Wald test.
-    untested = facts["status"] if facts["status"] in (Status.CONSTANT, Status.FEW_CLUSTERS) else Status.OK
+    law = facts["test_status"]
+    untested = law if law in (Status.CONSTANT, Status.FEW_CLUSTERS) else Status.OK
     few = np.where(facts["few_events"], Status.FEW_EVENTS, untested)
     status[test.moments.event] = np.where(test.constant, Status.CONSTANT, few)
     return {"verdict": shown.verdict, "status": status}
@@ -516,7 +480,7 @@ def decide(facts: Mapping[str, Any], plan: ProjectPlan) -> dict[str, Any]:
 def notes(facts: Mapping[str, Any], plan: ProjectPlan) -> tuple[Note, ...]:
     """What the reader must know about comparisons that were not tested, and about the test that was used."""
     test: ProjectionTest = facts["test"]
-    moments, status = test.moments, facts["status"]
+    moments, status = test.moments, facts["test_status"]
     labels = [group.label for group in moments.groups]
 
     def within(code: str, places: BoolArray) -> list[Note]:
@@ -537,7 +501,8 @@ def notes(facts: Mapping[str, Any], plan: ProjectPlan) -> tuple[Note, ...]:
         "project_smoothed": facts["smoothed"],
         "project_permuted": facts["permuted"],
     }
-    small = {label for label, rows in zip(labels, moments.rows, strict=True) if rows < FEW and not plan.user_defined}
+    rows = test.rows.cells.number @ moments.member
+    small = {label for label, n in zip(labels, rows, strict=True) if n < FEW and not plan.user_defined}
     scored = plan.cost.scored_by
     return (
         *note_if("project_redundant", [labels[i] for i in moments.event[test.redundant]]),

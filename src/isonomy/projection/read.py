@@ -1,14 +1,22 @@
 """Reading rows: as arrays, or by grouped passes if an engine holds them and the distance is an expression of columns.
 
 By passes, counting in bins takes the place of sorting, and no row is collected except those that a plan lists. One pass
-counts the cells, one bins the distances; each round of the program is one more pass (see `program.bins`); one pass sums
-the kernel, one counts ties.
+counts the cells, one bins the distances; each round of the program is one more pass (see `program.solve.BinnedRows`);
+one pass sums the kernel, one counts ties.
+
+Scores on a lattice (rounded, or counted in points) have no density. They are spread over the steps of the lattice: the
+rows at one place are laid out evenly from halfway to the place before to halfway to the next. Each side of the boundary
+begins where its first step does, so it does not matter whether the threshold is on the lattice or between two places.
+Steps must be equal, and no place near the boundary may be heaped: leaves of trees and preferred round numbers do not
+form such a lattice. Nothing is drawn, and the cost depends on the number of places, not of rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -17,24 +25,22 @@ import numpy as np
 from isonomy.errors import DataError, EmptyFrame, MissingValues, NotBinary, NotEnoughData
 from isonomy.frames import COUNT, Pass, Sample, aggregate, collect
 from isonomy.frames.adapt import Lazy
-from isonomy.frames.expressions import Expression, either, flag, levels, number
+from isonomy.frames.design import Design
+from isonomy.frames.expressions import Expression, constant, either, flag, levels, number
 from isonomy.frames.sums import number_rows
-from isonomy.numerics.arrays import FloatArray, IntArray
-from isonomy.projection.program.bins import BinnedRows, DistanceBins
-from isonomy.projection.program.criteria import Coding, total
+from isonomy.inference import designs
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.projection.program.criteria import DecisionCells, total
 from isonomy.projection.program.distances import AGREEMENT, refuse_wrong_side
-from isonomy.projection.program.rows import (
-    KERNEL_REACH,
-    PLACES,
-    Boundary,
-    DesignedRows,
-    MeasuredArrays,
+from isonomy.projection.program.solve import (
+    PIECES,
+    QUARTILES,
+    BinnedRows,
     Pool,
     Segments,
+    SingleRows,
+    SortedRows,
     fractions,
-    mean_tie,
-    robust,
-    smooth,
 )
 
 if TYPE_CHECKING:
@@ -43,11 +49,120 @@ if TYPE_CHECKING:
 PLAN_ROWS = 10_000  # rows listed in a plan, nearest first
 FETCH = 4 * PLAN_ROWS  # rows fetched for a plan, about
 TRACE = 1e-9  # a smaller share of a row is rounding, not a move
+NORMAL_IQR = 1.3489795003921634  # distance between the quartiles of a standard normal
+KERNEL_REACH = 9.0  # bandwidths beyond which the Gaussian kernel is less than a last digit of its value at 0
+
+PLACES = 2**16  # a lattice has at most this many places
+PARTS = 2**20  # parts that all places together are cut into, about
+LEAST = 3  # places on either side of the boundary that a lattice needs
+SHARED = 0.9  # share of the rows at a place with other rows that a lattice needs
+AROUND = 5  # places on either side that are checked for heaps
+UNEVEN, CHANCE = 0.25, 3.5  # curvature of their counts that does not matter, relative, and in standard deviations
+ROUNDING = 1e-9  # places this close (in units of the spread) are one
+
+_NOWHERE, _REST, _ZERO = -1.0, -2.0, -3.0  # codes of rows in no bin, beyond the last, and on the boundary
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DesignedRows:
+    """Lines (rows, or cells of a pass) with weights or clusters, and the cell of each line."""
+
+    design: Design
+    cell: IntArray
+
+    def covariance(self, influence: FloatArray, rows: float) -> FloatArray:
+        """Covariance of sqrt(rows) times the moments, given the influence of a unit of mass in each cell."""
+        return rows * designs.covariance(self.design, designs.Influence.from_values(influence[self.cell] / rows))
+
+    def df(self, influence: FloatArray) -> float:
+        """Degrees of freedom of the variances: the smallest over the moments."""
+        spread = designs.spread(self.design, designs.Influence.from_values(influence[self.cell]))
+        with np.errstate(all="ignore"):
+            return max(float(np.nanmin(spread.second**2 / spread.fourth - 1.0, initial=np.inf)), 1e-3)
+
+    def effective(self, members: BoolArray) -> FloatArray:
+        """The effective number of rows, or clusters, of each of several sets of cells; 0 for an empty set."""
+        lines = members[self.cell]
+        worth = designs.spread(self.design, designs.Influence.from_values(np.zeros(lines.shape), lines)).effective
+        return np.where(lines.any(axis=0), np.nan_to_num(worth), 0.0)
+
+
+@dataclass(eq=False)
+class MeasuredArrays:
+    """Distances and cells of rows, as arrays; ``sample`` if rows have weights or clusters."""
+
+    distance: FloatArray
+    cell: IntArray
+    cells: DecisionCells
+    weight: FloatArray | None = None
+    sample: DesignedRows | None = None
+
+    @cached_property
+    def signed(self) -> FloatArray:
+        return self.cells.side[self.cell] * self.distance
+
+    @cached_property
+    def spread(self) -> float:
+        """The robust spread of the signed distance, over the rows that can move."""
+        finite = np.isfinite(self.distance)
+        value, weight = self.signed[finite], None if self.weight is None else self.weight[finite]
+        if not value.size:
+            return 0.0
+        mean = np.average(value, weights=weight)
+        with np.errstate(over="ignore"):
+            deviation = float(np.sqrt(np.average((value - mean) ** 2, weights=weight)))
+        # The least values with a quarter and three quarters of the mass up to them: a row counted twice is two rows.
+        low, high = np.quantile(value, QUARTILES, weights=weight, method="inverted_cdf")
+        return robust(deviation, float(low), float(high))
+
+    def boundary(self, bandwidth: float) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+        """The rows near the boundary.
+
+        For each cell: the sum of the Gaussian kernel of distance / bandwidth, the rows within one bandwidth, and the
+        rows at distance 0, which move free. Last, the number of other rows with which a row within one bandwidth shares
+        its exact distance, on average.
+        """
+        weight, size, near = self.weight, self.cells.count.size, self.distance <= bandwidth
+        reached = np.flatnonzero(self.distance < KERNEL_REACH * bandwidth)
+        density = np.exp(-0.5 * (self.distance[reached] / bandwidth) ** 2) / np.sqrt(2 * np.pi)
+        kernel = total(self.cell[reached], density if weight is None else density * weight[reached], size)
+        inside = None if weight is None else weight[near]
+        number = inside
+        if self.sample is not None and self.sample.cell is self.cell:  # lines are rows, not parts of a lattice
+            number = self.sample.design.rows[near]
+        _, place = np.unique(self.signed[near], return_inverse=True)
+        same = np.bincount(place, number).astype(float)
+        zero = self.distance == 0
+        free = total(self.cell[zero], None if weight is None else weight[zero], size)
+        tie = float(same @ same / same.sum() - 1.0) if same.any() else 0.0
+        return kernel, total(self.cell[near], inside, size), free, tie
+
+    def pool(self, vectors: FloatArray) -> Pool:
+        """Sorted within cells; one moment needs no more than the rows. Cells that change no moment are left out."""
+        if vectors.shape[1] == 1:
+            return SingleRows(self.distance, self.cell, self.weight)
+        useful = np.where(vectors.any(axis=1), np.arange(len(vectors)), -1)
+        return SortedRows(self.distance, useful[self.cell], len(vectors), self.weight)
+
+    def smoothed(self) -> MeasuredArrays | None:
+        """The rows of a lattice spread over its steps; None if they are not on a lattice."""
+        order = np.lexsort((self.distance, self.cell))
+        cell, distance = self.cell[order], self.distance[order]
+        first = np.flatnonzero(np.append(True, (np.diff(cell) != 0) | (distance[1:] != distance[:-1])))
+        mass = np.ones(order.size) if self.weight is None else self.weight[order]
+        return smooth(self.cells, cell[first], distance[first], np.add.reduceat(mass, first), self.sample)
+
+
+def robust(deviation: float, low: float, high: float) -> float:
+    """The smaller of the standard deviation and its normal value by the quartiles, so that far rows do not inflate it.
+
+    Quartiles coincide where half of the rows are tied; the width is then the standard deviation.
+    """
+    between = (high - low) / NORMAL_IQR
+    return min(deviation, between) if between > 0 else deviation
 
 
 class RowsInMemory(MeasuredArrays):
-    """Rows as arrays."""
-
     def __init__(self, plan: ProjectPlan) -> None:
         source = plan.source
         values = {} if plan.signed is None else {"distance": plan.signed}
@@ -67,17 +182,15 @@ class RowsInMemory(MeasuredArrays):
         mass = np.ones(signed.size) if sample.weight is None else sample.weight
         if not plan.cost.signed:
             refuse_wrong_side(float(mass[signed < 0].sum()), signed=False)
-        coding = Coding(sample, plan.u, source.count)
-        cell, cells = coding.lines, coding.cells
-        design = None if sample.design is None else DesignedRows(sample.design, cell)
-        super().__init__(np.abs(signed), cell, cells, sample.weight, design)
+        cells = DecisionCells(sample, plan.u, source.count)
+        design = None if sample.design is None else DesignedRows(sample.design, cells.lines)
+        super().__init__(np.abs(signed), cells.lines, cells, sample.weight, design)
         if plan.cost.signed:
             # The spread gives the scale on which a distance of the wrong sign may be rounding.
-            across = cells.side[cell] * signed < -AGREEMENT * self.spread
+            across = cells.side[cells.lines] * signed < -AGREEMENT * self.spread
             refuse_wrong_side(float(mass[across].sum()), signed=True)
 
     def movers(self, moved: FloatArray) -> dict[str, Any]:
-        """The rows that flip, nearest first."""
         share = fractions(self.distance, self.cell, moved, self.weight)
         rows, complete = nearest(self.distance, share)
         place = np.full(rows.size, -1) if self._row is None else self._row[rows].astype(np.intp)
@@ -98,8 +211,8 @@ class RowsByPasses:
         self._source, self._plan, self._distance = plan.source, plan, plan.signed.abs()
         sample = plan.source.cells(plan.first)
         self.dropped = sample.dropped
-        self._coding = Coding(sample, plan.u, plan.source.count)
-        cell, self.cells = self._coding.lines, self._coding.cells
+        self.cells = DecisionCells(sample, plan.u, plan.source.count)
+        cell = self.cells.lines
         self.sample = None if sample.design is None else DesignedRows(sample.design, cell)
         sums = {name: total(cell, value, self.cells.count.size) for name, value in sample.values.items()}
         across = float(sums["across"].sum())
@@ -120,8 +233,8 @@ class RowsByPasses:
         """Robust spread of the signed distance. A program that is solved first has located the quartiles."""
         return robust(self._deviation, *self._rows.quartiles)
 
-    def boundary(self, bandwidth: float) -> Boundary:
-        """One pass for the kernel sums, one for the ties."""
+    def boundary(self, bandwidth: float) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+        """As `MeasuredArrays.boundary`: one pass for the kernel sums, one for the ties."""
         distance = self._distance
         scaled = distance * (1.0 / bandwidth)
         kernel = (scaled * scaled * -0.5).exp() * float(1 / np.sqrt(2 * np.pi))
@@ -130,16 +243,15 @@ class RowsByPasses:
         # One value on both sides of the boundary, where 0 and -0 are the same place.
         value = either(number(self._plan.prediction) == 1.0, distance, either(distance > 0, -distance, 0.0))
         inside = self._complete().filter(distance <= bandwidth)
-        same = aggregate(inside, {"value": value}, {"rows": self._source.number})
         rows = number("rows")
+        same = aggregate(inside, {"value": value}, {"rows": self._source.number})
         ties = collect(aggregate(same, {}, {"square": rows * rows, "total": rows}))
-        coarse = self._rows.coarse()
+        square, every = float(ties["square"].sum()), float(ties["total"].sum())
+        coarse = self._rows.coarse
         free = total(coarse.group, np.where(coarse.high == 0, coarse.count, 0.0), self.cells.count.size)
-        tie = mean_tie(float(ties["square"].sum()), float(ties["total"].sum()))
-        return Boundary(sums["kernel"], sums["near"], free, tie)
+        return sums["kernel"], sums["near"], free, square / every - 1.0 if every > 0 else 0.0
 
     def pool(self, vectors: FloatArray) -> Pool:
-        """Segments are bins of a grouped pass."""
         return self._rows
 
     def smoothed(self) -> MeasuredArrays | None:
@@ -169,7 +281,7 @@ class RowsByPasses:
         while True:
             radius = self._rows.radius(moved, min(goal, mass), FETCH)
             rows = self._source.filter(self._distance <= radius).rows(request)
-            cell = self._coding.locate(rows)
+            cell = self.cells.locate(rows)
             distance = rows.columns["distance"].astype(float)
             share = fractions(distance, cell, moved, rows.weight if scale is None else rows.columns["mass"] * scale)
             listed, complete = nearest(distance, share)
@@ -192,17 +304,49 @@ class RowsByPasses:
                 frame = frame.filter(~expression.is_null())
         return frame
 
-    def _binned(self, bins: DistanceBins) -> Segments:
-        """Count and sum the distances in each bin, cell by cell."""
-        finite = either(self._distance.is_finite(), self._distance, 0.0)
-        sums, cell = self._pass(bins.keys(self._distance), {"total": finite}, bins.inside(self._distance))
+    def _binned(
+        self, low: FloatArray, high: FloatArray, origin: FloatArray, by_value: BoolArray, *, rest: bool, zeros: bool
+    ) -> Segments:
+        """Count and sum the distances in each interval from ``low`` to ``high``, in bins counted from ``origin``.
+
+        An interval ``by_value`` is not cut: its rows are grouped by their distance. ``rest``: with one bin for all that
+        is beyond the intervals. ``zeros``: rows on the boundary are a segment of their own, in the first pass; no bin
+        holds them.
+        """
+        distance, where = self._distance, None
+        code, value = constant(_NOWHERE), constant(0.0)
+        if rest:
+            code = either((distance >= float(high.max())) & distance.is_finite(), _REST, code)
+        inside = [(distance >= a) & (distance < b) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
+        for i, within in enumerate(inside):
+            start, single, first = float(origin[i]), bool(by_value[i]), float(i * PIECES)
+            piece = ((distance - start) * (PIECES / (float(high[i]) - start))).floor().clip(0, PIECES - 1) + first
+            code = either(within, first if single else piece, code)
+            value = either(within, distance if single else 0.0, value)
+        keys = {"bin": either(distance == 0, _ZERO if zeros else _NOWHERE, code)}
+        if by_value.any():
+            keys["value"] = value
+        if not (rest or zeros):
+            where = reduce(or_, inside)
+        sums, cell = self._pass(keys, {"total": either(distance.is_finite(), distance, 0.0)}, where)
         every = self.cells.count
-        if bins.zeros and not np.allclose(total(cell, sums.mass, every.size), every, rtol=1e-9, atol=0.5):
+        if zeros and not np.allclose(total(cell, sums.mass, every.size), every, rtol=1e-9, atol=0.5):
             raise DataError("data: the table changed between two passes; audit a copy that does not change.")
-        return bins.segments(cell, sums.mass, sums.values["total"], sums.columns)
+        bins = sums.columns["bin"].astype(np.intp)
+        binned = bins != _NOWHERE
+        bins, count = bins[binned], sums.mass[binned]
+        interval, place = np.divmod(np.maximum(bins, 0), PIECES)
+        width = np.where(by_value, 0.0, (high - origin) / PIECES)[interval]
+        kind = np.clip(-1 - bins, 0, 2)
+        begin = np.choose(kind, [origin[interval] + place * width, high.max(), 0.0])
+        stop = np.choose(kind, [begin + width, np.inf, 0.0])
+        if by_value.any():
+            single_value, exact = by_value[interval] & (bins >= 0), sums.columns["value"][binned].astype(float)
+            begin, stop = np.where(single_value, exact, begin), np.where(single_value, exact, stop)
+        mean = np.clip(sums.values["total"][binned] / count, begin, stop)
+        return Segments(cell[binned], count, mean, begin, stop)
 
     def _sums(self, values: Mapping[str, Expression], where: Expression | None = None) -> Mapping[str, FloatArray]:
-        """Sums over each cell."""
         try:
             sums, cell = self._pass({}, values, where)
         except EmptyFrame:  # nobody is there
@@ -220,7 +364,10 @@ class RowsByPasses:
         request = self._plan.request
         numeric = request.numeric if self.dropped else {}  # the first pass found nothing missing
         sums = source.cells(replace(request, numeric=numeric, keys={**request.keys, **keys}, values=values))
-        return sums, self._coding.locate(sums)
+        return sums, self.cells.locate(sums)
+
+
+Rows = MeasuredArrays | RowsByPasses
 
 
 def nearest(distance: FloatArray, share: FloatArray) -> tuple[IntArray, bool]:
@@ -261,3 +408,49 @@ def refuse_levels_without_factor(plan: ProjectPlan) -> None:
                 f"factors: {without[COUNT].sum():,.0f} rows have a level of {layer.column!r} without a factor: "
                 f"{names}. Given: {', '.join(map(repr, layer.factors))}. Give one for each level."
             )
+
+
+# ---- lattices
+
+
+def smooth(
+    cells: DecisionCells, cell: IntArray, distance: FloatArray, count: FloatArray, sample: DesignedRows | None = None
+) -> MeasuredArrays | None:
+    """The rows of a lattice spread over its steps, given the number of each cell at each place; None if there is none.
+
+    One entry per cell and place in ``cell``, ``distance`` and ``count``. Rows that cannot move stay as they are.
+    """
+    finite = np.isfinite(distance)
+    start, width = distance.copy(), np.zeros(distance.size)
+    alone, steps, masses = 0.0, [], []
+    for decision in (0, 1):
+        side = np.flatnonzero(finite & (cells.selected[cell] == decision))
+        value, inverse = np.unique(distance[side], return_inverse=True)
+        if value.size < LEAST:
+            return None
+        # Distances that are apart by rounding are one place.
+        new = np.append(True, np.diff(value) > ROUNDING * (value[-1] - value[0]))
+        place, near = value[new], (np.cumsum(new) - 1)[inverse.ravel()]
+        if not LEAST <= place.size <= PLACES:
+            return None
+        rows = total(near, count[side], place.size)
+        alone += float(rows[rows < 2].sum())
+        middle = (place[1:] + place[:-1]) / 2
+        steps += [*np.diff(place)[: LEAST - 1], float(np.median(np.diff(place)))]
+        masses.append(rows)
+        ends = np.concatenate([[2 * place[0] - middle[0]], middle, [2 * place[-1] - middle[-1]]])
+        start[side], width[side] = (ends[:-1] - ends[0])[near], np.diff(ends)[near]
+    # The steps at the boundary must equal those elsewhere, on both sides; those of the leaves of a tree do not.
+    equal = np.ptp(steps) <= 0.01 * max(steps)
+    # Counts must change smoothly across the boundary, up to chance; those of scores heaped on round numbers do not.
+    across = np.concatenate([masses[0][:AROUND][::-1], masses[1][:AROUND]])
+    mean = float(across.mean())
+    even = np.abs(np.diff(across, 2)).max() <= UNEVEN * mean + CHANCE * np.sqrt(6 * mean)
+    if alone > (1 - SHARED) * float(count[finite].sum()) or not (equal and even):
+        return None
+    parts = np.where(finite, np.clip(count, 1, max(1, PARTS // distance.size)), 1).astype(np.intp)
+    which = np.repeat(np.arange(distance.size), parts)
+    number = np.arange(which.size) - np.repeat(np.cumsum(parts) - parts, parts)
+    with np.errstate(invalid="ignore"):
+        laid = start[which] + width[which] * (number + 0.5) / parts[which]
+    return MeasuredArrays(laid, cell[which], cells, (count / parts)[which], sample)

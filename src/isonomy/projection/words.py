@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from isonomy.numerics.status import Status
 from isonomy.projection.program.criteria import OUTCOMES
-from isonomy.projection.program.tolerance import Tolerance, one_side
+from isonomy.projection.program.law import Tolerance, one_side
 from isonomy.results import Note, Verdict, phrases, register
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ _AMONG = {1: "among those with outcome 1", 0: "among those with outcome 0", None
 
 
 def null(criterion: str, tolerance: Tolerance | None) -> str:
-    """The null hypothesis in words."""
     if criterion == USER_DEFINED:
         return f"The mean of C phi(U, E U) is {_near_zero(tolerance)} in every component."
     within = " and ".join(_AMONG[outcome] for outcome in OUTCOMES[criterion] if outcome is not None)
@@ -98,7 +97,6 @@ def difference(r: ProjectionResult, i: int) -> str:
 
 
 def change(r: ProjectionResult) -> str:
-    """The least change."""
     if r.test_status is Status.INFEASIBLE:
         return "There is no plan: flipping every decision that can be flipped at a finite distance is not enough."
     if r.test_status is Status.NOT_CONVERGED:
@@ -113,7 +111,6 @@ def change(r: ProjectionResult) -> str:
 
 
 def evidence(r: ProjectionResult) -> str:
-    """How surprising the least change is."""
     what, p, wald = _compared(r), phrases.pvalue(r.pvalue), phrases.pvalue(r.wald_pvalue)
     if not r.tested:
         return f"No p-value is given for this distance. The Wald test of the same {what} gives {wald}."
@@ -130,13 +127,11 @@ def evidence(r: ProjectionResult) -> str:
 
 
 def equivalence(r: ProjectionResult) -> str:
-    """The test that shows the rates to lie within the tolerance."""
     p = phrases.pvalue(r.equivalence_pvalue)
     return f"The equivalence test, in which a small p-value shows that these {_compared(r)} are {_goal(r)}, gives {p}."
 
 
 def largest_difference(r: ProjectionResult) -> tuple[str, ...]:
-    """Both confidence limits for the largest difference, by the tolerance curve."""
     if r.curve is None:
         return ()
     confidence = f"{100 * (1 - r.alpha):g} % confidence"
@@ -155,7 +150,6 @@ def largest_difference(r: ProjectionResult) -> tuple[str, ...]:
 
 
 def movers(r: ProjectionResult, i: int) -> str:
-    """The rows of one group that would have to move."""
     ways = [f"{phrases.count(n)} from {way}" for n, way in ((r.moved_up[i], UP), (r.moved_down[i], DOWN)) if n > 0.5]
     average = "" if isnan(r.mean_distance[i]) else f", by {phrases.number(r.mean_distance[i])} on average"
     number = " and ".join(ways) or "less than one row"
@@ -184,7 +178,6 @@ def _who(r: ProjectionResult, i: int) -> str:
 
 
 def headline(r: ProjectionResult) -> str:
-    """The verdict on an answered question."""
     amount, side = one_side(r.tolerance)
     if r.criterion == USER_DEFINED:
         return _moments_verdict(r)

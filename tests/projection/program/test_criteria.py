@@ -12,7 +12,7 @@ from isonomy import errors
 from isonomy.frames import Group, Partition, Sample
 from isonomy.projection import Discerning
 from isonomy.projection.program import criteria as module
-from isonomy.projection.program.criteria import Coding
+from isonomy.projection.program.criteria import DecisionCells
 from support.tables import decided
 
 RACES = tuple(Group.from_mapping({"race": level}) for level in "abc")
@@ -34,9 +34,9 @@ def test_codes_come_apart_again(counted: int, monkeypatch: pytest.MonkeyPatch) -
     outcome, selected = rng.integers(0, 2, 500), rng.integers(0, 2, 500)
     u = rng.choice([0.5, 2.0], 500)
     rows = sample(race, old, outcome=outcome, prediction=selected, **{"u score": u})
-    coding = Coding(rows, ["score"])
-    cell, cells = coding.lines, coding.cells
-    assert (coding.locate(rows) == cell).all()
+    cells = DecisionCells(rows, ["score"])
+    cell = cells.lines
+    assert (cells.locate(rows) == cell).all()
     assert cells.rows == 500
     assert (cells.codes[0][cell] == race).all()
     assert (cells.codes[1][cell] == old).all()
@@ -49,10 +49,10 @@ def test_codes_come_apart_again(counted: int, monkeypatch: pytest.MonkeyPatch) -
 
 def test_names_of_cells() -> None:
     row = sample([2], [-1], outcome=[0], prediction=[1])
-    assert Coding(row).cells.names == ["race=c & not old"]
+    assert DecisionCells(row).names == ["race=c & not old"]
     columns = {"prediction": np.array([1]), "u women": np.array([1.0]), "u men": np.array([0.0])}
     row = Sample(columns, None, (), {}, 1)
-    cells = Coding(row, ["women", "men"]).cells
+    cells = DecisionCells(row, ["women", "men"])
     assert cells.names == ["women=1 & men=0"]
     assert cells.outcome is None
 

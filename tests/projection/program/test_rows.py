@@ -8,17 +8,9 @@ from scipy import stats
 
 from isonomy.frames import Group, Partition, Sample
 from isonomy.numerics.arrays import FloatArray, IntArray
-from isonomy.projection.program.criteria import Coding, DecisionCells
-from isonomy.projection.program.rows import (
-    MeasuredArrays,
-    SingleRows,
-    SortedRows,
-    fractions,
-    mean_tie,
-    robust,
-    smallest,
-    smooth,
-)
+from isonomy.projection.program.criteria import DecisionCells
+from isonomy.projection.program.solve import SingleRows, SortedRows, fractions, smallest
+from isonomy.projection.read import MeasuredArrays, robust, smooth
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -30,14 +22,14 @@ def test_splitting_loses_no_row_and_no_distance(weighted: bool) -> None:
     mass = np.ones(5_000) if weight is None else weight
     finite = np.isfinite(distance)
     rows = SortedRows(distance, group, 3, weight)
-    segments = rows.coarse()
+    segments = rows.coarse
     for _ in range(6):
         assert segments.count.sum() == mass[finite].sum()
         assert segments.count @ segments.cost == pytest.approx(mass[finite] @ distance[finite], rel=1e-12)
         wide = segments.low < segments.high
         segments = segments.where(~wide) + rows.split(segments.where(wide)) if wide.any() else segments
     assert (segments.low == segments.high).all()
-    single = SingleRows(distance[finite], group[finite], None if weight is None else weight[finite]).coarse()
+    single = SingleRows(distance[finite], group[finite], None if weight is None else weight[finite]).coarse
     assert (single.low == single.high).all()
     assert single.count.sum() == segments.count.sum()
 
@@ -61,24 +53,24 @@ def drawn(distance: FloatArray) -> tuple[MeasuredArrays, FloatArray]:
     groups = tuple(Group.from_mapping({"group": level}) for level in "ab")
     partition = Partition(("group",), groups, rng.integers(0, 2, distance.size))
     sample = Sample({"outcome": outcome, "prediction": decision}, None, (partition,), {}, distance.size)
-    coding = Coding(sample)
-    return MeasuredArrays(distance, coding.lines, coding.cells), np.where(decision == 1, distance, -distance)
+    cells = DecisionCells(sample)
+    return MeasuredArrays(distance, cells.lines, cells), np.where(decision == 1, distance, -distance)
 
 
 def test_sums_at_the_boundary() -> None:
     rows, _ = drawn(np.random.default_rng(0).exponential(size=2_000))
-    boundary = rows.boundary(0.3)
+    kernel, near, _, tie = rows.boundary(0.3)
     assert rows.cells.count.size == 8
-    assert boundary.near.sum() == (rows.distance <= 0.3).sum()
-    assert boundary.kernel.sum() == pytest.approx(stats.norm.pdf(rows.distance / 0.3).sum(), rel=1e-12)
-    assert boundary.tie == 0.0
+    assert near.sum() == (rows.distance <= 0.3).sum()
+    assert kernel.sum() == pytest.approx(stats.norm.pdf(rows.distance / 0.3).sum(), rel=1e-12)
+    assert tie == 0.0
 
 
 def test_ties_are_told_apart_by_the_side_they_are_on() -> None:
     rows, signed = drawn(np.full(100, 0.1))
     n = np.array([(signed > 0).sum(), (signed < 0).sum()], dtype=float)
-    assert rows.boundary(1.0).tie == pytest.approx((n**2).sum() / 100 - 1)
-    assert mean_tie(0.0, 0.0) == 0.0
+    assert rows.boundary(1.0)[3] == pytest.approx((n**2).sum() / 100 - 1)
+    assert rows.boundary(0.01)[3] == 0.0
 
 
 def test_the_spread_is_the_smaller_of_two() -> None:
@@ -91,8 +83,7 @@ def test_the_spread_is_the_smaller_of_two() -> None:
 
 
 # Two cells: refused and selected.
-ROWS = np.array([90.0, 90.0])
-CELLS = DecisionCells(ROWS, np.array([0, 1]), None, (), (), np.empty((2, 0)), (), ROWS)
+CELLS = DecisionCells(Sample({"prediction": np.repeat([0, 1], 90)}, None, (), {}, 180))
 
 
 def places(refused: list[float], selected: list[float], rows: float = 30.0) -> tuple[FloatArray, IntArray, FloatArray]:

@@ -12,8 +12,15 @@ from scipy import optimize
 import isonomy as iso
 from isonomy.numerics.status import Status
 from isonomy.projection.program import solve as program
-from isonomy.projection.program.rows import SingleRows, SortedRows, fractions
-from isonomy.projection.program.solve import Constraint, LeastChange, dual_value, solve
+from isonomy.projection.program.solve import (
+    Constraint,
+    LeastChange,
+    SingleRows,
+    SortedRows,
+    dual_value,
+    fractions,
+    solve,
+)
 from support.movement import listed
 
 LIMIT, INFEASIBLE, UNBOUNDED, NUMERICAL = 1, 2, 3, 4  # of scipy's linprog
@@ -65,7 +72,6 @@ def test_what_presolve_cannot_tell_is_solved_without_it(monkeypatch: pytest.Monk
 
 
 def test_the_limit_of_rounds_gives_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert two_moments().rounds > 1
     monkeypatch.setattr(program, "ROUNDS", 1)
     result = two_moments()
     assert result.status is Status.NOT_CONVERGED
@@ -155,7 +161,7 @@ def test_costs_of_very_different_size(scale: float) -> None:
     c = Constraint(vectors, moment, np.zeros(3), np.zeros(3))
     result = solve(SortedRows(distance, group, 6), c)
     assert result.status is Status.OK
-    assert dual_value(result.dual, SingleRows(distance, group).coarse(), c) == pytest.approx(result.value, rel=1e-9)
+    assert dual_value(result.dual, SingleRows(distance, group).coarse, c) == pytest.approx(result.value, rel=1e-9)
     share = fractions(distance, group, result.moved)
     assert share @ distance == pytest.approx(result.value, rel=1e-9)
     assert np.abs(moment + vectors[group].T @ share).max() <= 1e-9 * np.abs(moment).max()

@@ -9,7 +9,7 @@ import pytest
 
 import isonomy as iso
 from isonomy import errors
-from isonomy.projection.program.tolerance import tolerated
+from isonomy.projection.program.law import tolerated
 from support.tables import decided
 
 KEYS = [("tpr", "g=b"), ("tpr", "g=c"), ("fpr", "g=b"), ("fpr", "g=c")]

@@ -13,7 +13,6 @@ from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import qr
 
 from isonomy.errors import BadCount, NotEnoughData, OneGroup, UnknownOption, UsageError
 from isonomy.frames import Group, Sample
@@ -93,28 +92,46 @@ Criterion = Annotated[Equality, Also(ALSO_CALLED)] | Discerning
 # ---- cells
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class DecisionCells:
-    """The cells, in the order of their codes. Arrays have one entry per cell."""
+    """The cells, in the order of their codes. Arrays have one entry per cell.
 
-    count: FloatArray
-    selected: IntArray  # the decision, 0 or 1
-    outcome: IntArray | None
-    attributes: tuple[tuple[Group, ...], ...]  # the groups of each column, or one named condition
-    codes: tuple[IntArray, ...]  # one array per attribute: the place of the group, -1 outside a named condition
-    u: FloatArray  # (cells, components) for a user-defined criterion, else (cells, 0)
-    u_names: tuple[str, ...]
-    number: FloatArray  # rows, where ``count`` is their weight
+    A code is one whole number for everything that makes a cell: groups (and none of them), outcome, decision, U.
+    ``sample`` has the roles "outcome" (if there is one), "prediction" and, for each component ``name`` of U, "u name";
+    ``count`` is the column that says how many rows each line stands for.
+    """
 
-    @property
-    def rows(self) -> float:
-        """N."""
-        return float(self.count.sum())
+    def __init__(self, sample: Sample, u: Iterable[str] = (), count: str | None = None) -> None:
+        # The groups of each column, or one named condition.
+        self.attributes = tuple(partition.groups for partition in sample.partitions)
+        self._binary = tuple(role for role in ("outcome", "prediction") if role in sample.columns)
+        self._u = {name: np.unique(sample.columns[f"u {name}"]) for name in u}
+        levels = (len(groups) + 1 for groups in self.attributes)
+        self._sizes = (*levels, *(2 for _ in self._binary), *(values.size for values in self._u.values()))
+        code = self._code(sample)
+        # By counting where the range is small, else by sorting.
+        few = np.prod(self._sizes, dtype=float) <= CODES
+        self._codes = np.flatnonzero(np.bincount(code)) if few else np.unique(code)
+        self.lines = self._cell(code)  # the cell of each line of the sample
+        parts, first, size = np.unravel_index(self._codes, self._sizes), len(self.attributes), self._codes.size
+        last = first + len(self._binary)
+        self.codes = tuple(part - 1 for part in parts[:first])  # of groups; -1 outside a named condition
+        self.outcome: IntArray | None = parts[first] if len(self._binary) == 2 else None
+        self.selected: IntArray = parts[last - 1]  # the decision, 0 or 1
+        self.side = np.where(self.selected == 1, 1.0, -1.0)
+        values = [values[place] for values, place in zip(self._u.values(), parts[last:], strict=True)]
+        self.u = np.column_stack(values) if values else np.empty((size, 0))  # (cells, components)
+        self.count = total(self.lines, sample.weight, size)
+        self.number = self.count if sample.design is None else total(self.lines, sample.count, size)  # without weights
+        self.rows = float(self.count.sum())
+        if self.rows > COUNTABLE:
+            raise BadCount(
+                f"count: column {count!r} adds up to {self.rows:.3g} rows; more than {COUNTABLE:.2g} cannot be "
+                "counted one by one. If it holds weights, they are not counts."
+            )
 
-    @property
-    def side(self) -> FloatArray:
-        """1 where the decision is 1, else -1."""
-        return np.where(self.selected == 1, 1.0, -1.0)
+    def locate(self, sample: Sample) -> IntArray:
+        """The cell of each line of another sample of the same rows."""
+        return self._cell(self._code(sample))
 
     def within(self, outcome: int | None) -> BoolArray:
         """The cells with this outcome; all cells for None."""
@@ -124,52 +141,17 @@ class DecisionCells:
     def names(self) -> list[str]:
         """Every group of a cell, as one label; without groups, the value of each component of U."""
         if not self.attributes:
-            return [" & ".join(f"{name}={v:g}" for name, v in zip(self.u_names, u, strict=True)) for u in self.u]
+            return [" & ".join(f"{name}={v:g}" for name, v in zip(self._u, u, strict=True)) for u in self.u]
         labels = [[group.label for group in (*groups, others(groups))] for groups in self.attributes]  # -1 is the last
         return [
             " & ".join(names[code] for names, code in zip(labels, cell, strict=True))
             for cell in zip(*self.codes, strict=True)
         ]
 
-
-def others(groups: tuple[Group, ...]) -> Group:
-    """Everybody outside a named condition."""
-    return Group(((CONDITION, f"not {groups[0].label}"),))
-
-
-class Coding:
-    """One whole number for everything that makes a cell: groups (and none of them), outcome, decision, U.
-
-    ``sample`` has the roles "outcome" (if there is one), "prediction" and, for each component ``name`` of U, "u name";
-    ``count`` is the column that says how many rows each line stands for. ``lines`` has the cell of each line.
-    """
-
-    def __init__(self, sample: Sample, u: Iterable[str] = (), count: str | None = None) -> None:
-        self._attributes = tuple(partition.groups for partition in sample.partitions)
-        self._binary = tuple(role for role in ("outcome", "prediction") if role in sample.columns)
-        self._u = {name: np.unique(sample.columns[f"u {name}"]) for name in u}
-        levels = (len(groups) + 1 for groups in self._attributes)
-        self._sizes = (*levels, *(2 for _ in self._binary), *(values.size for values in self._u.values()))
-        code = self._code(sample)
-        # By counting where the range is small, else by sorting.
-        few = np.prod(self._sizes, dtype=float) <= CODES
-        self._codes = np.flatnonzero(np.bincount(code)) if few else np.unique(code)
-        self.lines = self._cell(code)
-        self.cells = self._tabulate(sample)
-        if self.cells.rows > COUNTABLE:
-            raise BadCount(
-                f"count: column {count!r} adds up to {self.cells.rows:.3g} rows; more than {COUNTABLE:.2g} cannot be "
-                "counted one by one. If it holds weights, they are not counts."
-            )
-
-    def locate(self, sample: Sample) -> IntArray:
-        """The cell of each line of another sample of the same rows."""
-        return self._cell(self._code(sample))
-
     def _code(self, sample: Sample) -> IntArray:
         """The code of each line, by the labels of its groups: a filtered table may lack some groups."""
         parts = []
-        for groups, partition in zip(self._attributes, sample.partitions, strict=True):
+        for groups, partition in zip(self.attributes, sample.partitions, strict=True):
             place = {group.label: i + 1 for i, group in enumerate(groups)}
             parts.append(np.array([*(place[group.label] for group in partition.groups), 0])[partition.codes])
         parts += [sample.columns[role] for role in self._binary]
@@ -183,21 +165,10 @@ class Coding:
         place[self._codes] = np.arange(self._codes.size)
         return place[code]
 
-    def _tabulate(self, sample: Sample) -> DecisionCells:
-        parts, first = np.unravel_index(self._codes, self._sizes), len(self._attributes)
-        last, size = first + len(self._binary), self._codes.size
-        u = [values[place] for values, place in zip(self._u.values(), parts[last:], strict=True)]
-        count = total(self.lines, sample.weight, size)
-        return DecisionCells(
-            count=count,
-            selected=parts[last - 1],
-            outcome=parts[first] if len(self._binary) == 2 else None,
-            attributes=self._attributes,
-            codes=tuple(part - 1 for part in parts[:first]),
-            u=np.column_stack(u) if u else np.empty((size, 0)),
-            u_names=tuple(self._u),
-            number=count if sample.design is None else total(self.lines, sample.count, size),
-        )
+
+def others(groups: tuple[Group, ...]) -> Group:
+    """Everybody outside a named condition."""
+    return Group(((CONDITION, f"not {groups[0].label}"),))
 
 
 def total(group: IntArray, values: FloatArray | None, size: int) -> FloatArray:
@@ -219,8 +190,6 @@ class Comparisons:
     groups: tuple[Group, ...]
     outcomes: tuple[int | None, ...]
     member: BoolArray  # (cells, events)
-    count: FloatArray  # total weight
-    rows: FloatArray
     rate: FloatArray
     reference: IntArray  # the event it is compared with: itself for a reference, -1 for a user-defined criterion
     # One entry per moment.
@@ -233,13 +202,7 @@ class Comparisons:
 
     @property
     def user_defined(self) -> bool:
-        """Whether the criterion is user-defined."""
         return self.null_rate is None
-
-    @property
-    def null_variance(self) -> FloatArray | None:
-        """The variance of the decision under the null; None for a user-defined criterion."""
-        return None if self.null_rate is None else self.null_rate * (1 - self.null_rate)
 
     @property
     def keys(self) -> list[tuple[str, ...]]:
@@ -252,7 +215,6 @@ class Comparisons:
 def comparisons(
     cells: DecisionCells, criterion: str | Discerning, reference: Mapping[str, object] | None = None
 ) -> Comparisons:
-    """Evaluate a criterion on the cells."""
     if isinstance(criterion, Discerning):
         return _discerning(cells, criterion)
     outcomes = OUTCOMES[criterion]
@@ -282,8 +244,6 @@ def comparisons(
         groups=tuple(group for group, *_ in events),
         outcomes=tuple(outcome for _, outcome, *_ in events),
         member=member,
-        count=count,
-        rows=cells.number @ member,
         rate=rate,
         reference=base,
         event=event,
@@ -359,13 +319,10 @@ def _discerning(cells: DecisionCells, criterion: Discerning) -> Comparisons:
     value = phi(mean)
     if not value.any(axis=0).all():
         raise UsageError("criterion: a component of phi is 0 for every row; it compares nothing.")
-    member = value != 0
     return Comparisons(
         groups=tuple(Group(((CONDITION, name),)) for name in criterion.names),
         outcomes=(None,) * size,
-        member=member,
-        count=cells.count @ member,
-        rows=cells.number @ member,
+        member=value != 0,
         rate=np.full(size, np.nan),
         reference=np.full(size, -1, dtype=np.intp),
         event=np.arange(size),
@@ -381,10 +338,3 @@ def covariance(cells: DecisionCells, influence: FloatArray) -> FloatArray:
     share = cells.count / cells.rows
     centered = influence - share @ influence
     return centered.T @ (share[:, None] * centered)
-
-
-def independent(phi: FloatArray) -> IntArray:
-    """Places of moments that are not linear combinations of the others (two attributes may coincide)."""
-    _, triangle, order = qr(phi / np.abs(phi).max(axis=0), mode="economic", pivoting=True)
-    size = np.abs(np.diag(triangle))
-    return np.sort(order[: int((size > 1e-10 * size[0]).sum())]).astype(np.intp)

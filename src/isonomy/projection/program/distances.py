@@ -3,15 +3,6 @@
 A distance is the least cost of a change to the row's features that flips the decision. Distances that are expressions
 of columns run on any engine; the others (`Mixed`, `Kernel`, `Tree`, `ModelScore`) read the feature columns as arrays.
 
-    ColumnDistance  a column the user computed
-    Score           on the score axis: |score - threshold|; needs no model, the default for black boxes
-    Linear          |theta'x + b| / dual norm
-    Mixed           linear, with discrete features that may jump at a fixed price (cost (4) of the paper)
-    Kernel          |f(x)| / norm of f in the kernel's own space
-    Tree            to the nearest leaf of the other decision, exactly
-    ModelScore      on the axis of a model's own score: forests, boosting
-    PerGroup        any of these, priced differently by group
-
 `estimators.distance` returns the one that fits a fitted scikit-learn estimator.
 """
 
@@ -104,15 +95,12 @@ class ColumnDistance(Distance):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The column itself."""
         return (self.name,)
 
     def expression(self) -> Expression:
-        """The column itself."""
         return number(self.name)
 
     def evaluate(self, features: FloatArray) -> FloatArray:
-        """The column itself."""
         return features[:, 0]
 
 
@@ -128,15 +116,12 @@ class Score(ColumnDistance):
     signed = True
 
     def expression(self) -> Expression:
-        """Score minus threshold."""
         return number(self.name) - self.threshold
 
     def evaluate(self, features: FloatArray) -> FloatArray:
-        """Score minus threshold."""
         return features[:, 0] - self.threshold
 
     def move(self, features: FloatArray) -> FloatArray:
-        """Every row that moves goes to the threshold."""
         return np.full_like(features, self.threshold)
 
 
@@ -177,7 +162,6 @@ class Linear(Distance):
 
     @cached_property
     def theta(self) -> FloatArray:
-        """The coefficients, as an array."""
         return np.asarray(self.coefficients, dtype=float)
 
     @cached_property
@@ -194,20 +178,16 @@ class Linear(Distance):
         return np.asarray(self.center, dtype=float) if len(self.center) else np.zeros(len(self.features))
 
     def margins(self, features: FloatArray) -> FloatArray:
-        """theta'(x - center) + intercept."""
         return np.asarray((features - self._center) @ self.theta + self.intercept)
 
     def expression(self) -> Expression:
-        """The margin over the dual norm."""
         margin = linear(self.features, self.coefficients, self.intercept, self._center.tolist())
         return margin * (1.0 / self._size)
 
     def evaluate(self, features: FloatArray) -> FloatArray:
-        """The margin over the dual norm."""
         return self.margins(features) / self._size
 
     def move(self, features: FloatArray) -> FloatArray:
-        """The nearest point of the hyperplane in the chosen norm."""
         step = _steepest(self.theta * self.reach, self.norm) * self.reach
         return features - np.outer(self.evaluate(features), step)
 
@@ -248,15 +228,10 @@ class Mixed(Distance):
                     f"the linear distance's {argument}."
                 )
         try:
-            points = self._points
+            shape, listed = self._points.shape, bool(self._points.size) and np.isfinite(self._points).all()
         except (TypeError, ValueError):
-            points = np.empty(0)
-        if (
-            points.ndim != 2
-            or not points.size
-            or points.shape[1] != len(self.discrete)
-            or not np.isfinite(points).all()
-        ):
+            shape, listed = (), False
+        if not listed or shape[1:] != (len(self.discrete),):
             raise UsageError(
                 f"allowed: {shown(self.allowed)} is not allowed; list combinations such as "
                 f"{(0.0,) * len(self.discrete)!r}, one finite number each for {', '.join(self.discrete)}."
@@ -264,7 +239,6 @@ class Mixed(Distance):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The features of the linear classifier."""
         return self.linear.columns
 
     @property
@@ -273,7 +247,6 @@ class Mixed(Distance):
 
     @property
     def _places(self) -> list[int]:
-        """The places of the discrete features."""
         return [self.linear.columns.index(name) for name in self.discrete]
 
     @property
@@ -332,7 +305,6 @@ class Kernel(Distance):
         object.__setattr__(self, "tested", not self.squared)
 
     def evaluate(self, features: FloatArray) -> FloatArray:
-        """f(x) over its norm; with ``squared``, its square with the sign of f(x)."""
         value = np.asarray(self.decision(features), dtype=float) / self.norm
         return np.sign(value) * value**2 if self.squared else value
 
@@ -366,11 +338,9 @@ class Tree(Distance):
             raise UsageError("distance: all leaves of the tree make the same decision; there is no boundary.")
 
     def evaluate(self, features: FloatArray) -> FloatArray:
-        """Signed distance to the nearest box of the other decision."""
         return self._nearest(features)[0]
 
     def move(self, features: FloatArray) -> FloatArray:
-        """The nearest point of that box."""
         return self._nearest(features)[1]
 
     def _nearest(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -406,7 +376,6 @@ class ModelScore(Distance):
     scored_by: str
 
     def evaluate(self, features: FloatArray) -> FloatArray:
-        """Score minus threshold."""
         return np.asarray(self.decision(features), dtype=float)
 
 

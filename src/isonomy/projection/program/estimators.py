@@ -182,10 +182,8 @@ def _affine(scalers: Sequence[Any], size: int) -> tuple[FloatArray, FloatArray, 
             factor, origin, target = step.scale_, step.data_min_, np.full(size, float(step.feature_range[0]))
         elif step.scale_ is not None:
             factor = 1 / np.asarray(step.scale_)
-        if kind == "StandardScaler" and step.with_mean:
-            origin = step.mean_
-        elif kind == "RobustScaler" and step.center_ is not None:
-            origin = step.center_
+        if getattr(step, "with_mean", False) or getattr(step, "with_centering", False):
+            origin = step.mean_ if kind == "StandardScaler" else step.center_
         center, shift, scale = center + (origin - shift) / scale, target, factor * scale
     return scale, center, shift
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.linalg import qr
 
 from isonomy.errors import UsageError
 from isonomy.inference.designs import FEWEST
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.roots import root
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import interval_isf, normal_isf, rows_for, t_isf, t_sf
-from isonomy.projection.program.criteria import Comparisons, DecisionCells, covariance, independent
+from isonomy.projection.program.criteria import Comparisons, DecisionCells, covariance
 from isonomy.projection.program.law import (
     DRAWS,
     ENOUGH,
@@ -20,16 +23,17 @@ from isonomy.projection.program.law import (
     Null,
     ProjectionLaw,
     RateStrata,
+    Side,
     maximum,
     permuted,
     positive_definite,
     strata,
+    tolerated,
 )
-from isonomy.projection.program.rows import DesignedRows, MeasuredArrays
-from isonomy.projection.program.solve import Constraint, solve
+from isonomy.projection.program.solve import Constraint, Pool, solve
 
 if TYPE_CHECKING:
-    from isonomy.projection.read import RowsByPasses
+    from isonomy.projection.read import DesignedRows, Rows
 
 MOST_MOMENTS = 10  # of a two-sided tolerance: its law is simulated at 2^(m-1) corners
 FEW = 10  # rows of a group within an outcome below which large-sample laws are not reliable
@@ -44,6 +48,10 @@ FREE = 0.1  # rows at distance 0, over the rows chance alone would flip, up to w
 POWER = 0.8  # probability with which the detectable difference, and a tolerance at equal rates, would be shown
 SOME = 3.0  # rows at distance 0 that are chance, however few flips chance needs
 
+POINTS = 15  # of the tolerance curve, between 0 and beyond both limits
+CURVE_DRAWS = 10_000  # of each of its p-values
+HALVINGS = 12  # of the interval that holds its lower limit
+
 
 class ProjectionTest:
     """The test of a criterion on some rows. What does not depend on the null is computed once, on first use.
@@ -54,46 +62,56 @@ class ProjectionTest:
     """
 
     def __init__(
-        self,
-        rows: MeasuredArrays | RowsByPasses,
-        moments: Comparisons,
-        *,
-        bandwidth: float | None = None,
-        tested: bool = True,
-        published: bool = False,
+        self, rows: Rows, moments: Comparisons, *, bandwidth: float | None, tested: bool, published: bool
     ) -> None:
         self.rows, self.moments, self._tested, self.published = rows, moments, tested, published
-        self.constant = np.zeros(moments.value.size, dtype=bool)
-        if moments.null_variance is not None:
+        self.constant, self._pooled = np.zeros(moments.value.size, dtype=bool), None
+        if moments.null_rate is not None:  # the covariance at the rates that hold under the null
+            variance = rows.cells.count / rows.cells.rows * moments.null_rate * (1 - moments.null_rate)
+            self._pooled = moments.phi.T @ (variance[:, None] * moments.phi)
             # Among rows that are all selected or all refused the difference is 0, whoever is compared.
-            self.constant = (rows.cells.count * moments.null_variance) @ moments.phi**2 == 0
-        places = independent(moments.phi)
+            self.constant = np.diag(self._pooled) == 0
+        # Moments that are not linear combinations of the others (two attributes may coincide).
+        _, triangle, order = qr(moments.phi / np.abs(moments.phi).max(axis=0), mode="economic", pivoting=True)
+        pivot = np.abs(np.diag(triangle))
+        places = np.sort(order[: int((pivot > 1e-10 * pivot[0]).sum())]).astype(np.intp)
         self.redundant = np.setdiff1d(np.arange(moments.value.size), places)
         self.left_out = bool(self.constant.any()) and not self.constant[places].all()
         self._places = places[~self.constant[places]] if self.left_out else places
+        self.phi, event = moments.phi[:, self._places], moments.event[self._places]
+        self._compared = [*event, *moments.reference[event]]
         self._width = rows.cells.rows ** (-1 / 5) if published else bandwidth
-        self._sigma, self._own_rates, self.df, self._effective = self._variances()
+        self._pool = rows.pool(self.phi)
+        self._own_rates, self.df, self._effective = True, np.inf, np.inf
+        square = np.ix_(self._places, self._places)
+        if rows.sample is not None:
+            centered = moments.influence - rows.cells.count / rows.cells.rows @ moments.influence
+            sigma = rows.sample.covariance(centered, rows.cells.rows)
+            self.df = rows.sample.df(centered[:, self._places])
+            # The smallest effective number of clusters, or of weighted rows, of a compared group.
+            self._effective = float(rows.sample.effective(moments.member).min())
+        else:
+            sigma, rate = covariance(rows.cells, moments.influence), moments.rate[self._compared]
+            own = positive_definite(sigma[square]) and ((rate > 0) & (rate < 1)).all()
+            if self._pooled is not None and not own:
+                # A rate of 0 or 1 among few rows has no variance of its own and would pass for certainty.
+                sigma, self._own_rates = self._pooled, False
+        # The covariance of all moments, and of those that are tested; None if nothing varies.
+        self._sigma = sigma if positive_definite(sigma[square]) else None
+        self.sigma = None if self._sigma is None else sigma[square]
 
     @cached_property
-    def _plain(self) -> BoundaryProgram:
-        return BoundaryProgram(self, self.rows, self._width)
+    def _boundary(self) -> tuple[float, FloatArray | None, Status]:
+        return self._density(self.rows)
 
     @cached_property
-    def _smooth(self) -> BoundaryProgram | None:
-        """The program on a lattice that is spread over its steps, if there is one and it has a law."""
+    def _smooth(self) -> tuple[Pool, float, FloatArray | None] | None:
+        """Rows of a lattice spread over its steps: their pool, bandwidth and density, if they have a law."""
         rows = self.rows.smoothed()
-        program = None if rows is None else BoundaryProgram(self, rows, self._width)
-        return program if program is not None and program.density[1] is Status.OK else None
-
-    @property
-    def sigma(self) -> FloatArray | None:
-        """The covariance of the moments that are tested."""
-        return None if self._sigma is None else self._sigma[np.ix_(self._places, self._places)]
-
-    @property
-    def phi(self) -> FloatArray:
-        """The moments that are tested, cell by cell."""
-        return self.moments.phi[:, self._places]
+        if rows is None:
+            return None
+        width, curvature, status = self._density(rows)
+        return (rows.pool(self.phi), width, curvature) if status is Status.OK else None
 
     def constraint(self, null: Null) -> Constraint:
         """What the flips have to achieve: a refused row adds phi to the moment, a selected one subtracts it."""
@@ -112,26 +130,25 @@ class ProjectionTest:
         rows, moments, places, df = self.rows, self.moments, self._places, self.df
         cells, sample, limits, sigma = rows.cells, rows.sample, null.subset(places), self.sigma
         self._refuse_tolerance(null)
-        plain = solve(self._plain.pool, self.constraint(null))
-        change, program = plain, self._plain
-        if program.density[1] is Status.ATOMS and plain.status is Status.OK and self._tested and self._smooth:
+        change = plain = solve(self._pool, self.constraint(null))  # an engine locates the quartiles on the way
+        (width, curvature, status), edge = self._boundary, Edge(cells, moments, null)
+        if status is Status.ATOMS and plain.status is Status.OK and self._tested and self._smooth:
             # A lattice that is spread over its steps has a law where the rows as they are have none.
-            program = self._smooth
-            change = solve(program.pool, self.constraint(null))
-        (curvature, status), edge = program.density, Edge(cells, moments, null)
+            (pool, width, curvature), status = self._smooth, Status.OK
+            change = solve(pool, self.constraint(null))
         if sigma is None or plain.status is not Status.OK:
             status = Status.CONSTANT if sigma is None else plain.status
         elif status is Status.OK and not (limits.equality or self.published or sample) and change.value > 0:
             # The law is normal, and few rows do not follow it.
-            status = Status.UNSUPPORTED if edge.scarce(places) < FEW else status
+            scarce = min(part.scarce(rate) for part, _, _, rate in (edge.outward[t] for t in places))
+            status = Status.UNSUPPORTED if scarce < FEW else status
         moment, expected = moments.value[places], np.inf
         if sigma is None or sample is not None:
             pass  # weights and clusters have their own law for small samples
         elif limits.equality and moments.null_rate is not None:
             # Groups this small are judged at the rates of the null: their own are noise.
             shared = (moments.member * moments.null_rate[:, None]).max(axis=0)
-            compared = [*moments.event[places], *moments.reference[moments.event[places]]]
-            expected = float((moments.count * np.minimum(shared, 1 - shared))[compared].min())
+            expected = float((cells.count @ moments.member * np.minimum(shared, 1 - shared))[self._compared].min())
             if status is Status.UNSUPPORTED or expected < ENOUGH * places.size:
                 sigma = self._null_sigma(sigma)
             if status is Status.OK and expected < SCARCE and not self.published:
@@ -174,8 +191,8 @@ class ProjectionTest:
             "wald_statistic": 2 * wald,
             "wald_pvalue": wald_pvalue,
             "equivalence_pvalue": np.nan if sigma is None else edge.within(error if sample else None, df),
-            "status": status,
-            "bandwidth": program.width,
+            "test_status": status,
+            "bandwidth": width,
             "weights": np.full(places.size, np.nan) if law is None else law.weights,
             "standard_error": error,
             "few_events": few,
@@ -187,7 +204,6 @@ class ProjectionTest:
         }
 
     def _refuse_tolerance(self, null: Null) -> None:
-        """Raise if the law of this tolerance is not known."""
         if self.redundant.size and not null.equality:
             raise UsageError(
                 "tolerance: some comparisons follow from the others; give groups that are not functions of each other."
@@ -200,102 +216,44 @@ class ProjectionTest:
                 '{"below": ...}.'
             )
 
-    # ---- variances
-
-    def _variances(self) -> tuple[FloatArray | None, bool, float, float]:
-        """The covariance of all moments, whether it is at the groups' own rates, its degrees of freedom, its clusters.
-
-        No covariance if nothing varies. At the rates of the null if some are 0 or 1. The last is the smallest effective
-        number of clusters, or of weighted rows, of a compared group.
-        """
-        cells, sample, moments, places = self.rows.cells, self.rows.sample, self.moments, self._places
-        tested = np.ix_(places, places)
-        if sample is not None:
-            centered = moments.influence - cells.count / cells.rows @ moments.influence
-            sigma = sample.covariance(centered, cells.rows)
-            effective = float(sample.effective(moments.member).min())
-            return (
-                (sigma if positive_definite(sigma[tested]) else None),
-                True,
-                sample.df(centered[:, places]),
-                effective,
-            )
-        sigma = covariance(cells, moments.influence)
-        definite = positive_definite(sigma[tested])
-        if moments.user_defined:
-            return (sigma if definite else None), True, np.inf, np.inf
-        rate = moments.rate[[*moments.event[places], *moments.reference[moments.event[places]]]]
-        if definite and ((rate > 0) & (rate < 1)).all():
-            return sigma, True, np.inf, np.inf
-        # A rate of 0 or 1 among few rows has no variance of its own and would pass for certainty.
-        pooled = self._pooled()
-        return (pooled if positive_definite(pooled[tested]) else None), False, np.inf, np.inf
-
-    def _pooled(self) -> FloatArray:
-        """Covariance at the rates that hold under the null."""
-        cells, phi, variance = self.rows.cells, self.moments.phi, self.moments.null_variance
-        assert variance is not None
-        return phi.T @ ((cells.count / cells.rows * variance)[:, None] * phi)
-
     def _null_sigma(self, sigma: FloatArray) -> FloatArray:
-        """The same, except for the correlation of comparisons of different columns, which is taken from the data.
+        """The covariance at the rates of the null. Comparisons of different columns have the correlation in ``sigma``.
 
         Equal rates in each column imply nothing about the rates of their intersections.
         """
-        places = self._places
-        pooled = self._pooled()[np.ix_(places, places)]
+        assert self._pooled is not None
+        pooled = self._pooled[np.ix_(self._places, self._places)]
         if not positive_definite(pooled):
             return sigma
-        base = self.moments.reference[self.moments.event[places]]
+        base = self.moments.reference[self.moments.event[self._places]]
         ratio = np.sqrt(np.diag(pooled) / np.diag(sigma))
         mixed = np.where(base[:, None] == base[None, :], pooled, sigma * np.outer(ratio, ratio))
         return mixed if positive_definite(mixed) else pooled
 
-
-class BoundaryProgram:
-    """The program of a test on some rows, and the density at their boundary."""
-
-    def __init__(self, test: ProjectionTest, rows: MeasuredArrays | RowsByPasses, bandwidth: float | None) -> None:
-        self._test, self._rows, self._bandwidth = test, rows, bandwidth
-        self.pool = rows.pool(test.phi)
-
-    @cached_property
-    def width(self) -> float:
-        """The bandwidth of the density."""
-        size, sample = self._rows.cells.rows, self._rows.sample
-        if sample is not None:
-            size = min(size, float(sample.effective(np.ones((self._rows.cells.count.size, 1), dtype=bool))[0]))
-        return self._bandwidth or 1.06 * self._rows.spread * size ** (-1 / 5)
-
-    @cached_property
-    def density(self) -> tuple[FloatArray | None, Status]:
-        """S, the kernel estimate at the boundary, where the rows there allow one."""
-        if not self.width > 0:  # all distances are equal
-            return None, Status.ATOMS
-        cells, boundary, phi, sigma = (
-            self._rows.cells,
-            self._rows.boundary(self.width),
-            self._test.phi,
-            self._test.sigma,
-        )
-        curvature = phi.T @ (boundary.kernel[:, None] / (cells.rows * self.width) * phi)
-        definite = positive_definite(curvature)
-        if self._test.published:  # S as it is
-            return (curvature, Status.OK) if definite else (None, Status.UNSUPPORTED)
+    def _density(self, rows: Rows) -> tuple[float, FloatArray | None, Status]:
+        """The bandwidth, and S, the kernel estimate at the boundary, where the rows there allow one."""
+        size, phi, sigma = rows.cells.rows, self.phi, self.sigma
+        effective = size
+        if rows.sample is not None:
+            effective = min(size, float(rows.sample.effective(np.ones((len(phi), 1), dtype=bool))[0]))
+        width = self._width or 1.06 * rows.spread * effective ** (-1 / 5)
+        if not width > 0:  # all distances are equal
+            return width, None, Status.ATOMS
+        kernel, near, free, tie = rows.boundary(width)
+        curvature = phi.T @ (kernel[:, None] / (size * width) * phi)
         # Each group counts for itself: the density of one with hardly a row near the boundary would be chance.
-        members = phi != 0 if self._test.moments.user_defined else self._test.moments.member
-        if (boundary.near @ members).min() < NEAR or not definite:
-            return None, Status.UNSUPPORTED
-        if sigma is None:
-            return curvature, Status.OK
+        members = phi != 0 if self.moments.user_defined else self.moments.member
+        if not positive_definite(curvature) or (not self.published and (near @ members).min() < NEAR):
+            return width, None, Status.UNSUPPORTED
+        if self.published or sigma is None:
+            return width, curvature, Status.OK
         # Rows that chance alone would flip: a moment's deviation over its change by one row at the boundary.
-        density = boundary.kernel @ (phi != 0) / (cells.rows * self.width)
-        flips = float(np.sqrt(cells.rows * np.diag(sigma) * density / np.diag(curvature)).min())
+        density = kernel @ (phi != 0) / (size * width)
+        flips = float(np.sqrt(size * np.diag(sigma) * density / np.diag(curvature)).min())
         # Rows at the boundary itself are averaged away over a bandwidth, yet they are the first to move, and free.
-        free = float((boundary.free @ (phi != 0)).max())
-        if boundary.tie > TIES * flips or free > max(SOME, FREE * flips):
-            return None, Status.ATOMS
-        return curvature, Status.OK
+        if tie > TIES * flips or float((free @ (phi != 0)).max()) > max(SOME, FREE * flips):
+            return width, None, Status.ATOMS
+        return width, curvature, Status.OK
 
 
 # ---- the edge of the null
@@ -305,13 +263,21 @@ class Edge:
     """The edge of the null: each moment at its tolerance, on the side where it was observed."""
 
     def __init__(self, cells: DecisionCells, moments: Comparisons, null: Null) -> None:
-        self._rows, self._null, self._cells, self._phi = cells.rows, null, cells, moments.phi
+        self._cells, self._phi, self._null = cells, moments.phi, null
         variance = np.diag(covariance(cells, moments.influence))
         self._parts = [strata(cells, moments.phi[:, t], variance[t]) for t in range(variance.size)]
 
-    def scarce(self, places: IntArray) -> float:
-        """Fewest rows expected selected, or refused, in a compared group."""
-        return min(part.scarce(part.restricted(limit)) for part, limit, _ in map(self._outward, places))
+    @cached_property
+    def outward(self) -> list[tuple[RateStrata, float, float, FloatArray]]:
+        """Each moment turned so that the limit it is nearest to, or furthest beyond, is above.
+
+        With the limit, the sign of the turn, and the likeliest rates at the limit.
+        """
+        turned = []
+        for part, low, high in zip(self._parts, self._null.low, self._null.high, strict=True):
+            below = low - part.value > part.value - high
+            turned.append((part.mirrored, -float(low), -1.0) if below else (part, float(high), 1.0))
+        return [(part, limit, sign, part.restricted(limit)) for part, limit, sign in turned]
 
     def few_events(self, sample: DesignedRows) -> BoolArray:
         """Which moments compare a rate that rests on fewer than `EVENTS` rows, or clusters, selected or refused.
@@ -319,33 +285,24 @@ class Edge:
         A group's own variance vanishes with its events, and the normal law with it. Expected events at the edge count
         like observed ones: a group without events where many are expected is no accident.
         """
-        seen, expected = [], []  # rates, on the upper and the lower side of each moment
-        for t in range(len(self._parts)):
-            part, limit, sign = self._outward(t)
-            restricted = part.restricted(limit)
-            for side in (sign * part.weight > 0, sign * part.weight < 0):
-                share = part.count * side / max(float(part.count @ side), 1e-300)
-                seen.append(share @ (part.selected / part.count))
-                expected.append(share @ restricted)
-        rate, null = np.array(seen), np.array(expected)
+        expected = [
+            (part.count * side) @ rate / max(float(part.count @ side), 1e-300)
+            for part, _, sign, rate in self.outward
+            for side in (sign * part.weight > 0, sign * part.weight < 0)
+        ]
+        null, chosen = np.array(expected), self._cells.selected[:, None] == 1
         members = np.column_stack([side for phi in self._phi.T for side in (phi > 0, phi < 0)])
-        sets, place = np.unique(members, axis=1, return_inverse=True)
+        sets, place = np.unique(members, axis=1, return_inverse=True)  # a reference is in many comparisons
         size = sample.effective(sets)[place.ravel()]
-        # The effective size of a share of a set is at least its square times that of the set: most need no closer look.
-        least = size * np.maximum(np.minimum(rate, 1 - rate) ** 2, np.minimum(null, 1 - null))
-        close = np.flatnonzero((size > 0) & (least < EVENTS))
         few = np.zeros(size.size, dtype=bool)
-        if close.size:
-            chosen = self._cells.selected[:, None] == 1
-            for decided, at_null in ((chosen, null), (~chosen, 1 - null)):
-                worth = sample.effective(members[:, close] & decided)
-                few[close] |= np.maximum(worth, (size * at_null)[close]) < EVENTS
-        return np.asarray(few.reshape(-1, 2).any(axis=1))
+        for decided, at_null in ((chosen, null), (~chosen, 1 - null)):
+            few |= np.maximum(sample.effective(sets & decided)[place.ravel()], size * at_null) < EVENTS
+        return np.asarray((few & (size > 0)).reshape(-1, 2).any(axis=1))
 
     def covariance(self, sigma: FloatArray, places: IntArray) -> FloatArray:
         """``sigma`` with its variances taken at the edge; correlations stay as they are."""
-        variance = [part.variance(part.restricted(limit)) for part, limit, _ in map(self._outward, places)]
-        ratio = self._rows * np.array(variance) / np.diag(sigma)
+        variance = [part.variance(rate) for part, _, _, rate in (self.outward[t] for t in places)]
+        ratio = self._cells.rows * np.array(variance) / np.diag(sigma)
         # No rates reach an edge beyond the range of the moment: there `sigma` is as good as any.
         scale = np.sqrt(np.where(ratio > 1e-12, ratio, 1.0))
         return sigma * np.outer(scale, scale)
@@ -353,8 +310,8 @@ class Edge:
     def moved(self, sigma: FloatArray, places: IntArray) -> FloatArray:
         """The moments, moved to where the normal law gives them the tails that they have among few rows."""
         moments = []
-        for t, error in zip(places, np.sqrt(np.diag(sigma) / self._rows), strict=True):
-            part, limit, sign = self._outward(t)
+        for t, error in zip(places, np.sqrt(np.diag(sigma) / self._cells.rows), strict=True):
+            part, limit, sign, _ = self.outward[t]
             tail = np.clip(part.tail(limit), 1e-300, 1 - 1e-15)
             middle = sign * (self._null.low[t] + self._null.high[t]) / 2  # minus infinity where there is one side
             moments.append(sign * max(limit + error * float(normal_isf(tail, sides="one")), middle))
@@ -376,13 +333,80 @@ class Edge:
         p = [part.mirrored.tail(-high) for part, _, high in pairs if np.isfinite(high)]
         return max(p + [part.tail(low) for part, low, _ in pairs if np.isfinite(low)])
 
-    def _outward(self, t: int) -> tuple[RateStrata, float, float]:
-        """A moment turned so that the limit it is nearest to, or furthest beyond, is above; the limit; the sign."""
-        part, low, high = self._parts[t], float(self._null.low[t]), float(self._null.high[t])
-        return (part.mirrored, -low, -1.0) if low - part.value > part.value - high else (part, high, 1.0)
+
+# ---- the tolerance curve, and planning
 
 
-# ---- planning
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ToleranceCurve:
+    """p-values of every tolerance, and confidence limits for the largest difference.
+
+    Attributes
+    ----------
+    tolerance, pvalue, within_pvalue : ndarray
+        The tolerances, the p-value of "every difference is within it", and that of "some difference is at least it".
+    least : float
+        The smallest tolerance that is not rejected: with confidence 1 - alpha some difference is larger. 0 if equality
+        is not rejected, NaN if nothing was tested.
+    most : float
+        The smallest tolerance that is shown to hold: with confidence 1 - alpha no difference is larger. Infinite if
+        none is.
+    """
+
+    tolerance: FloatArray
+    pvalue: FloatArray
+    within_pvalue: FloatArray
+    least: float
+    most: float
+
+    def __post_init__(self) -> None:
+        for values in (self.tolerance, self.pvalue, self.within_pvalue):
+            values.flags.writeable = False
+
+
+def tolerance_curve(test: ProjectionTest, side: Side, *, alpha: float, rng: np.random.Generator) -> ToleranceCurve:
+    rows, moments, seed = test.rows, test.moments, int(rng.integers(2**63))
+
+    def null(tolerance: float) -> Null:
+        return tolerated(tolerance if side == "both" else {side: tolerance}, moments.keys)
+
+    @cache
+    def facts(tolerance: float) -> dict[str, Any]:  # with the same draws for every tolerance
+        return test.against(null(tolerance), draws=CURVE_DRAWS, rng=np.random.default_rng(seed))
+
+    def pvalue(tolerance: float) -> float:
+        return float(facts(tolerance)["pvalue"])
+
+    equal = facts(0.0)
+    error = None if rows.sample is None else equal["standard_error"]
+
+    def within(tolerance: float) -> float:
+        if np.isnan(equal["wald_pvalue"]):  # nothing varies, or there are too few clusters
+            return float("nan")
+        return Edge(rows.cells, moments, null(tolerance)).within(error, test.df)
+
+    beyond = {"both": np.abs(moments.value), "above": moments.value, "below": -moments.value}[side]
+    largest = max(0.0, float(beyond.max()))
+    least, high = 0.0, largest
+    if np.isnan(pvalue(0.0)):
+        least = np.nan
+    elif pvalue(0.0) <= alpha and largest > 0:
+        for _ in range(HALVINGS):
+            middle = (least + high) / 2
+            least, high = (middle, high) if pvalue(middle) <= alpha else (least, middle)
+    # A tolerance of 0 cannot be shown to hold, whatever was observed.
+    bottom, top = largest + 1e-12, 100 * (largest + 1e-12) if moments.user_defined else 1.0 - 1e-9
+    shown = within(top) <= alpha  # as far as tolerances go
+    most = root(lambda t: within(t) - alpha, bottom, top).x if shown and within(bottom) > alpha else np.inf
+    end = 1.5 * (most if np.isfinite(most) else max(largest, 1e-3))
+    grid = np.linspace(0.0, min(end, top), POINTS)
+    return ToleranceCurve(
+        tolerance=grid,
+        pvalue=np.array([pvalue(float(t)) for t in grid]),
+        within_pvalue=np.array([within(float(t)) for t in grid]),
+        least=float(least),
+        most=float(most),
+    )
 
 
 def plan_rows(

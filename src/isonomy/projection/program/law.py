@@ -1,4 +1,4 @@
-"""What chance alone would do: the law of the projection statistic, and rates at the edge of the null.
+"""Which differences are tolerated, and what chance alone would do: the law of the statistic, rates at the null's edge.
 
 By Theorem 1 the statistic s tends to the maximum over gamma of gamma'V - gamma'S gamma / 2 with V ~ N(0, Sigma):
 Sigma is the covariance of the moment, S the curvature, a density at the decision boundary. One function covers
@@ -20,20 +20,30 @@ Where fewer than five are expected somewhere, the Wald statistic is compared wit
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from scipy.linalg import eigvalsh
 from scipy.special import betainc, gammaln, xlog1py, xlogy
 
+from isonomy.errors import UnknownOption, UsageError, refuse_percent
 from isonomy.inference.designs import JointLaw
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.resampling import pvalue
 from isonomy.numerics.roots import root
 from isonomy.numerics.tails import normal_sf, t_isf, t_sf, weighted_chi2_isf, weighted_chi2_sf
+from isonomy.options import Number
 from isonomy.projection.program.criteria import DecisionCells
+
+Limit = Annotated[float, Number(least=0)]
+# By rate, by group, by side ("below", "above"), in this order, as far as they differ.
+Tolerance = Limit | Mapping[str, Limit | Mapping[str, Limit | Mapping[str, Limit]]]
+Side = Literal["both", "above", "below"]
+SIDES = ("below", "above")
 
 DRAWS = 50_000  # p-values of the simulated laws are exact to 0.002 (two standard errors at 0.05)
 SWEEPS = 10_000  # coordinate ascent; a few dozen suffice unless the curvature is nearly singular
@@ -52,7 +62,7 @@ EXCHANGED = 10**9  # numpy draws from fewer rows than this
 WHOLE = 1e-6  # rounding allowed where a bound on a number of rows is a whole number
 
 
-# ---- the law of the statistic
+# ---- the null
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,12 +74,10 @@ class Null:
 
     @property
     def equality(self) -> bool:
-        """Whether every moment must be 0."""
         return not (self.low.any() or self.high.any())
 
     @property
-    def simulated(self) -> bool:
-        """Whether its law has no closed form: a tolerance with more than one moment."""
+    def simulated(self) -> bool:  # a tolerance with more than one moment has no law in closed form
         return not self.equality and self.low.size > 1
 
     @property
@@ -78,12 +86,80 @@ class Null:
         return (self.low < self.high) & np.isfinite(self.high - self.low)
 
     def subset(self, places: IntArray) -> Null:
-        """The limits of some of the moments."""
         return Null(self.low[places], self.high[places])
 
     def times(self, factor: float) -> Null:
-        """The limits of a multiple of the moments."""
         return Null(self.low * factor, self.high * factor)
+
+
+def check_tolerance(tolerance: Tolerance | None, *, rates: bool) -> None:
+    """Raise if this is not a tolerance. ``rates``: for differences of rates, which are at most 1."""
+    if not isinstance(tolerance, Mapping):
+        refuse_percent(rates, float(tolerance or 0.0))
+        return
+    if not tolerance:
+        raise UsageError('tolerance: an empty mapping; name rates, groups or sides, such as {"tpr": 0.05, "fpr": 0.1}.')
+    for name, inner in tolerance.items():
+        if name in SIDES and isinstance(inner, Mapping):
+            raise UsageError(f"tolerance: {name!r} takes a number; name rates and groups outside the sides.")
+        check_tolerance(inner, rates=rates)
+
+
+def one_side(tolerance: Tolerance | None) -> tuple[Tolerance | None, Side]:
+    """The tolerance and its side: a mapping such as {"above": 0.05} is 0.05 above, with no limit below."""
+    if isinstance(tolerance, Mapping) and len(tolerance) == 1:
+        for side in ("above", "below"):
+            if side in tolerance:
+                return tolerance[side], side
+    return tolerance, "both"
+
+
+def two_sided(tolerance: Tolerance | None) -> bool:
+    if not isinstance(tolerance, Mapping):
+        return tolerance is not None
+    if set(tolerance) <= set(SIDES):
+        return len(tolerance) == 2
+    return any(two_sided(inner) for inner in tolerance.values())
+
+
+def tolerated(tolerance: Tolerance | None, comparisons: Sequence[tuple[str, ...]]) -> Null:
+    """The limits of each comparison; ``comparisons``: the names of its rate and of its group."""
+    if isinstance(tolerance, Mapping):
+        _check_names(tolerance, [*(list(dict.fromkeys(names)) for names in zip(*comparisons, strict=True)), SIDES])
+    limits = np.array([_limits(tolerance, names) for names in comparisons])
+    return Null(limits[:, 0], limits[:, 1])
+
+
+def _limits(tolerance: Any, names: tuple[str, ...]) -> tuple[float, float]:
+    if not isinstance(tolerance, Mapping):
+        return -float(tolerance or 0.0), float(tolerance or 0.0)
+    if set(tolerance) <= set(SIDES):
+        below, above = (float(tolerance.get(side, np.inf)) for side in SIDES)
+        return -below, above
+    entry = next((name for name in names if name in tolerance), None)
+    if entry is None:
+        raise UsageError(
+            f"tolerance: there is no entry for {' of '.join(names)}; name every rate that is compared, or every group "
+            f"but the reference. Given: {', '.join(tolerance)}."
+        )
+    return _limits(tolerance[entry], names)
+
+
+def _check_names(tolerance: Mapping[str, object], kinds: Sequence[Sequence[str]]) -> None:
+    """Each mapping must name rates, groups or sides, and not mix them: some entries would be ignored."""
+    for name, inner in tolerance.items():
+        if not any(name in kind for kind in kinds):
+            raise UnknownOption("tolerance", name, [name for kind in kinds for name in kind])
+        if isinstance(inner, Mapping):
+            _check_names(inner, kinds)
+    if not any(set(tolerance) <= set(kind) for kind in kinds):
+        raise UsageError(
+            f"tolerance: {', '.join(tolerance)} are at the same level; name rates, groups or sides, and the others "
+            'within them, such as {"tpr": {"group=b": 0.05, "group=c": 0.1}, "fpr": 0.1}.'
+        )
+
+
+# ---- the law of the statistic
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,10 +182,8 @@ class ProjectionLaw:
 
     def sf(self, statistic: float) -> float:
         """P(statistic at least this large) at the least favorable point of the null."""
-        if np.isnan(statistic):
-            return float("nan")
-        if statistic <= 0:
-            return 1.0
+        if not statistic > 0:
+            return float("nan") if np.isnan(statistic) else 1.0
         if self.null.equality and np.isfinite(self.df):
             return JointLaw(self.weights, self.df + 1.0).tail(statistic)
         if self.null.equality:
@@ -148,13 +222,11 @@ class ProjectionLaw:
         # The null as it looks from each of its vertices, where the moment's mean then lies.
         null, width = self.null, self.null.high - self.null.low
         ends = [
-            (True, False) if both else (bool(above),)
-            for both, above in zip(null.two_sided, np.isfinite(null.high), strict=True)
+            [True, False] if both else [bool(a)] for both, a in zip(null.two_sided, null.high < np.inf, strict=True)
         ]
-        if (np.isfinite(null.low) & np.isfinite(null.high)).all():  # a vertex and its mirror image have the same law
-            ends[next(j for j, end in enumerate(ends) if len(end) == 2)] = (True,)
-        corners = [np.array(corner) for corner in product(*ends)]
-        vertices = [Null(np.where(corner, -width, 0.0), np.where(corner, 0.0, width)) for corner in corners]
+        if np.isfinite(width).all():  # a vertex and its mirror image have the same law
+            next(end for end in ends if len(end) == 2).pop()
+        vertices = [Null(np.where(above, -width, 0.0), np.where(above, 0.0, width)) for above in product(*ends)]
         if len(vertices) > FINALISTS:
             # A few draws show which vertices matter.
             screened = [maximum(moments[:SCREENED], self.curvature, vertex, precision=ROUGH) for vertex in vertices]
@@ -167,8 +239,7 @@ def maximum(moments: FloatArray, curvature: FloatArray, null: Null, *, precision
     """m(W) for each row W of ``moments``: a quadratic form for equality, else by coordinate ascent over all rows."""
     if null.equality:
         return (moments * np.linalg.solve(curvature, moments.T).T).sum(axis=1) / 2
-    result = np.zeros(len(moments))
-    active = np.arange(len(moments))
+    result, active = np.zeros(len(moments)), np.arange(len(moments))
     w = np.ascontiguousarray(moments.T)  # one moment per line: every step below runs along memory
     gamma, residual, best = np.zeros_like(w), w.copy(), np.zeros(len(moments))
     low, high = null.low, null.high
@@ -218,16 +289,13 @@ class RateStrata:
 
     @property
     def value(self) -> float:
-        """The observed moment."""
         return float(self.weight @ (self.selected / self.count))
 
     @property
     def mirrored(self) -> RateStrata:
-        """The same with the opposite sign."""
         return replace(self, weight=-self.weight)
 
     def variance(self, rate: FloatArray) -> float:
-        """Variance of the moment at these rates."""
         return float(self.weight**2 @ (rate * (1 - rate) / self.count)) + self.other
 
     def restricted(self, target: float) -> FloatArray:

@@ -1,7 +1,7 @@
 """The projection as a linear program: which rows would have to move, at the least total cost.
 
-Rows fall into classes: within one, every row changes the moment by the same vector when it flips, so the nearest
-rows flip first and only the mass that moves in each class is unknown. With a_k the vector of class k and b the
+Rows fall into classes (cells): within one, every row changes the moment by the same vector when it flips, so the
+nearest rows flip first and only the mass that moves in each class is unknown. With a_k the vector of class k and b the
 moment seen, the program of Propositions 1 and 4 is
 
     minimize   sum over rows of p_i d_i,    0 <= p_i <= 1,
@@ -22,15 +22,16 @@ otherwise be listed without need.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 
-from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.status import Status
 from isonomy.projection.program.criteria import total
-from isonomy.projection.program.rows import Pool, Segments, smallest
 
 ROUNDS = 200  # a safeguard: each round splits at least one segment, in practice 3 to 8 are enough
 GAP = 1e-11  # of a plan's cost over the dual value, relative: what lies between is rounding
@@ -41,6 +42,225 @@ PARTLY = 1e-9  # a smaller part of a segment is the solver's rounding
 SLACK = 1e-12  # a need this much (relative) above what can be moved is a rounding error, not infeasible
 MOST_OPEN = 12  # classes that may be rounded either way
 _OPTIMAL, _INFEASIBLE = 0, 2  # of scipy's linprog; 1 is a limit of time or iterations, 4 numerical trouble
+
+SEGMENTS = 256  # segments of the first round, over all classes: few enough that the small program takes milliseconds
+QUARTILES = (0.25, 0.75)
+PIECES = 256  # bins a pass cuts an interval into: a power of two
+SPAN = 8.0  # the first pass bins distances up to this many times their mean; the rest is one segment
+LINES = 2**14  # rows of an interval that is grouped by value instead of cut
+# An interval this narrow holds ties, however many rows: relative to the first bins and to the distance itself.
+NARROW, CLOSE = 2.0**-16, 2.0**-24
+LEAST = 2.0**-900  # finer bins could not be counted
+
+
+# ---- rows in segments
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segments:
+    """Neighboring rows of one class held together: their number, mean distance, and range of distances."""
+
+    group: IntArray  # the class
+    count: FloatArray
+    cost: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    def where(self, mask: BoolArray | IntArray) -> Segments:
+        return Segments(*(getattr(self, name)[mask] for name in self.__slots__))
+
+    def __add__(self, other: Segments) -> Segments:
+        return Segments(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in self.__slots__))
+
+
+class SingleRows:
+    """Rows in memory, each its own segment: all that one moment needs."""
+
+    def __init__(self, distance: FloatArray, group: IntArray, weight: FloatArray | None = None) -> None:
+        mass = np.broadcast_to(1.0, distance.shape) if weight is None else weight
+        self.coarse = Segments(group, mass, distance, distance, distance)
+
+    def split(self, cut: Segments) -> Segments:
+        return cut
+
+
+class SortedRows:
+    """Rows in memory, sorted by distance within their class, in segments of equally many rows.
+
+    Rows with infinite distance are out.
+    """
+
+    def __init__(self, distance: FloatArray, group: IntArray, classes: int, weight: FloatArray | None = None) -> None:
+        rows = Ragged.from_codes(np.where(np.isfinite(distance), group, -1), classes, distance, weights=weight)
+        self._offsets, self._distance, self._weight = rows.offsets, rows.columns[0], rows.weights
+        for start, stop in pairwise(rows.offsets):
+            part = slice(start, stop)
+            if self._weight is None:
+                self._distance[part].sort()
+            else:
+                order = np.argsort(self._distance[part], kind="stable")
+                self._distance[part] = self._distance[part][order]
+                self._weight[part] = self._weight[part][order]
+        self._pieces = max(8, SEGMENTS // max(1, classes))
+        groups = np.flatnonzero(np.diff(self._offsets))
+        self.coarse = self._cut(groups, self._offsets[groups], self._offsets[groups + 1])
+
+    def split(self, cut: Segments) -> Segments:
+        """The same rows as those of ``cut``, in finer segments."""
+        parts = [self._distance[self._offsets[g] : self._offsets[g + 1]] for g in cut.group]
+        starts = [np.searchsorted(p, low, "left") for p, low in zip(parts, cut.low, strict=True)]
+        stops = [np.searchsorted(p, high, "right") for p, high in zip(parts, cut.high, strict=True)]
+        first = self._offsets[cut.group]
+        return self._cut(cut.group, first + np.array(starts), first + np.array(stops))
+
+    def _cut(self, groups: IntArray, starts: IntArray, stops: IntArray) -> Segments:
+        pieces = []
+        for start, stop in zip(starts, stops, strict=True):
+            edges = np.unique(np.linspace(start, stop, self._pieces + 1).astype(np.intp))
+            # Inner edges move to the start of a run of equal distances, so that a tie is never in two segments; the end
+            # of the first run is an edge too, because a long tie at the start would otherwise never come apart.
+            part = self._distance[start:stop]
+            inner = start + np.searchsorted(part, self._distance[edges[1:-1]], "left")
+            after = start + np.searchsorted(part, part[0], "right")
+            pieces.append(np.unique(np.concatenate([[start, after, stop], inner])).astype(np.intp))
+        if not pieces:  # no row can move
+            none = np.empty(0)
+            return Segments(groups, none, none, none, none)
+        begin = np.concatenate([edges[:-1] for edges in pieces])
+        end = np.concatenate([edges[1:] for edges in pieces])
+        # Sums from each begin to its end, by reduceat over both; the sums in between are thrown away.
+        ends, weight = np.column_stack([begin, end]).ravel(), self._weight
+        weighted = self._distance if weight is None else self._distance * weight
+        paid = np.add.reduceat(np.append(weighted, 0.0), ends)[::2]
+        mass = (end - begin).astype(float) if weight is None else np.add.reduceat(np.append(weight, 0.0), ends)[::2]
+        low, high = self._distance[begin], self._distance[end - 1]
+        cost = np.where(low == high, low, np.clip(paid / mass, low, high))
+        return Segments(np.repeat(groups, [edges.size - 1 for edges in pieces]), mass, cost, low, high)
+
+
+class BinnedRows:
+    """Rows that an engine holds, in bins that grouped passes count: this takes the place of sorting.
+
+    Each round of the program is one pass, made by ``count``, that splits the segments that the dual solution cuts, and
+    with them the bins that hold the quartiles. A bin with few rows comes apart by value, so the rounds end at the same
+    segments, and at the same solution, as sorting would. All cells share one partition of the distances: a bin that is
+    split for one cell is split for all of them, and ``_finest`` holds the segments of the partition as it is by now.
+
+    Ends of bins are multiples of powers of two. Then ``(distance - low) * pieces / width`` has no rounding error, and
+    no row is on one side of an end when it is counted and on the other when it is compared.
+
+    ``side`` has the side of each cell, ``mean`` is the mean distance.
+    """
+
+    def __init__(self, count: Callable[..., Segments], side: FloatArray, mean: float) -> None:
+        self._count, self._side = count, side
+        end = float(2.0 ** np.clip(np.ceil(np.log2(SPAN * mean)), -900, 1000)) if mean else 1.0
+        self._width, zero = end / PIECES, np.zeros(1)
+        # Equal bins out to a few times the mean, finer where all rows are near the boundary, and one for the rest.
+        self.coarse = self._finest = count(zero, np.array([end]), zero, zero > 0, rest=True, zeros=True)
+        while self._width > LEAST:
+            _, bins = self._quartiles()
+            if not bins.count.size or bins.low.any():
+                break
+            # Both quartiles are in the bin at the boundary, which is wide only because some rows are far.
+            self._refine(bins)
+            self.coarse, self._width = self._finest, self._width / PIECES
+
+    @property
+    def quartiles(self) -> tuple[float, float]:
+        """The least signed distances with a quarter and three quarters of the rows up to them."""
+        for _ in range(ROUNDS):
+            ends, bins = self._quartiles()
+            if not bins.count.size:
+                break
+            self._refine(bins)
+        return ends
+
+    def split(self, cut: Segments) -> Segments:
+        """The rows of ``cut`` in finer bins, or by value; the same pass splits the bins that may hold the quartiles."""
+        self._refine(cut + self._quartiles()[1])
+        # Each bin with the last segment of ``cut`` that begins at or before it, in the same cell.
+        bins = self._finest.where(self._finest.high > 0)
+        lows = np.unique(np.append(bins.low, cut.low))
+        cut = cut.where(np.lexsort((cut.low, cut.group)))
+        begin, place = (part.group * lows.size + np.searchsorted(lows, part.low) for part in (cut, bins))
+        last = np.searchsorted(begin, place, "right") - 1
+        return bins.where((last >= 0) & (cut.group[last] == bins.group) & (bins.low < cut.high[last]))
+
+    def radius(self, moved: FloatArray, goal: float, most: float) -> float:
+        """A distance within which ``goal`` rows flip, and not many more than ``most`` rows lie."""
+        segments, radius = self.coarse, 0.0
+        for _ in range(ROUNDS):
+            segments = segments.where(np.lexsort((segments.low, segments.group)))
+            begins = np.searchsorted(segments.group, segments.group)
+            before = np.append(0.0, np.cumsum(segments.count))
+            flips = np.clip(moved[segments.group] - before[:-1] + before[begins], 0.0, segments.count)
+            outward = np.argsort(segments.high, kind="stable")
+            last = int(np.searchsorted(np.cumsum(flips[outward]), goal * (1 - SLACK)))
+            radius = float(segments.high[outward[min(last, outward.size - 1)]])
+            edge = (segments.low < radius) & (segments.high >= radius)
+            if segments.count[segments.high <= radius].sum() <= most or not edge.any():
+                break
+            segments = segments.where(~edge) + self.split(segments.where(edge))
+        return radius
+
+    def _quartiles(self) -> tuple[tuple[float, float], Segments]:
+        """The quartiles of the signed distance as far as they are known, and the bins to split until they are."""
+        bins = self._finest
+        if not bins.count.size:
+            return (0.0, 0.0), bins
+        selected = self._side[bins.group] > 0
+        low, high = np.where(selected, bins.low, -bins.high), np.where(selected, bins.high, -bins.low)
+        order = np.argsort(low, kind="stable")
+        reached = np.cumsum(bins.count[order])
+        quarters = [order[int(np.searchsorted(reached, q * reached[-1]))] for q in QUARTILES]
+        cut = np.isin(low, low[quarters]) & np.isin(high, high[quarters]) & (low < high)
+        return (float(low[quarters[0]]), float(low[quarters[1]])), bins.where(cut)
+
+    def _refine(self, cut: Segments) -> None:
+        """One pass that splits the bins of ``cut``, except those that are split already."""
+        wide = self._finest.low < self._finest.high
+        starts, first, place = np.unique(self._finest.low[wide], return_index=True, return_inverse=True)
+        stops, rows = self._finest.high[wide][first], total(place, self._finest.count[wide], starts.size)
+        chosen = np.isin(starts, cut.low) & np.isin(stops, cut.high)
+        low, high = starts[chosen], stops[chosen]
+        if not low.size:
+            return
+        by_value = (rows[chosen] <= LINES) | (high - low <= np.maximum(self._width * NARROW, low * CLOSE))
+        # The rest has no end: its first part is cut in bins as wide as all that came before.
+        rest = np.isinf(high) & ~by_value
+        origin, high = np.where(rest, 0.0, low), np.where(rest, low * PIECES, high)
+        finer = self._count(low, high, origin, by_value, rest=bool(rest.any()), zeros=False)
+        self._finest = self._finest.where(~(wide & np.isin(self._finest.low, low))) + finer
+
+
+Pool = SingleRows | SortedRows | BinnedRows
+
+
+def fractions(distance: FloatArray, group: IntArray, moved: FloatArray, weight: FloatArray | None = None) -> FloatArray:
+    """Share p_i of each row that flips, when ``moved`` rows of each class do and the nearest go first."""
+    share = np.zeros(distance.size)
+    for k in np.flatnonzero(moved > 0):
+        rows = np.flatnonzero((group == k) & np.isfinite(distance))
+        # A line stands for at least one row, or has a weight.
+        least = 1.0 if weight is None else min(1.0, float(weight[rows].min(initial=1.0, where=weight[rows] > 0)))
+        rows = rows[smallest(distance[rows], np.ceil(moved[k] / least))]
+        rows = rows[np.argsort(distance[rows], kind="stable")]
+        mass = np.ones(rows.size) if weight is None else weight[rows]
+        before = np.cumsum(mass) - mass
+        share[rows] = np.clip((moved[k] - before) / mass, 0.0, 1.0)
+    return share
+
+
+def smallest(values: FloatArray, number: float) -> IntArray:
+    """Places of the ``number`` smallest values, and of all that tie with the last of them."""
+    if number >= values.size // 2:
+        return np.arange(values.size)
+    last = int(number)
+    return np.flatnonzero(values <= np.partition(values, last)[last])
+
+
+# ---- the program
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,21 +283,16 @@ class LeastChange:
     dual: FloatArray  # (m,)
     reach: FloatArray  # (classes,): rows nearer than this flip, rows further do not
     status: Status
-    rounds: int
 
 
 def solve(pool: Pool, constraint: Constraint) -> LeastChange:
-    """Solve the projection program over the rows in ``pool``."""
     moment, classes = constraint.moment, len(constraint.vectors)
     nothing = np.zeros(classes)
     if ((constraint.low <= moment) & (moment <= constraint.high)).all():
-        return LeastChange(0.0, nothing, nothing, np.zeros(moment.size), nothing, Status.OK, 0)
+        return LeastChange(0.0, nothing, nothing, np.zeros(moment.size), nothing, Status.OK)
     master = _fill if moment.size == 1 else _master
-    segments = pool.coarse()
-    status, moved, dual = Status.OK, nothing, np.zeros(moment.size)
-    rounds = 0
-    while rounds < ROUNDS:
-        rounds += 1
+    segments, status = pool.coarse, Status.NOT_CONVERGED
+    for _ in range(ROUNDS):
         optimum = master(segments, constraint)
         if isinstance(optimum, Status):
             status = optimum
@@ -90,19 +305,18 @@ def solve(pool: Pool, constraint: Constraint) -> LeastChange:
         inside = (segments.low < end) & (end < segments.high)
         cut = (inside | partly) & (segments.low < segments.high)
         if not cut.any():
+            status = Status.OK
             break
         segments = segments.where(~cut) + pool.split(segments.where(cut))
-    else:
-        status = Status.NOT_CONVERGED
     if status is not Status.OK:  # no plan: the value is infinite if none exists, and unknown if the solver gave up
         unknown, value = np.full(classes, np.nan), np.inf if status is Status.INFEASIBLE else np.nan
-        return LeastChange(value, unknown, unknown, np.full(moment.size, np.nan), unknown, status, rounds)
+        return LeastChange(value, unknown, unknown, np.full(moment.size, np.nan), unknown, status)
     if moment.size > 1:
         moved = _polish(_fewest(moved, dual, segments, constraint), segments, constraint)
     flipped = np.flatnonzero(moved)
     paid = total(segments.group[flipped], segments.cost[flipped] * moved[flipped], classes)
     mass = total(segments.group[flipped], moved[flipped], classes)
-    return LeastChange(float(segments.cost[flipped] @ moved[flipped]), mass, paid, dual, reach, Status.OK, rounds)
+    return LeastChange(float(segments.cost[flipped] @ moved[flipped]), mass, paid, dual, reach, Status.OK)
 
 
 def round_to_rows(solution: LeastChange, constraint: Constraint) -> FloatArray:
@@ -123,11 +337,8 @@ def round_to_rows(solution: LeastChange, constraint: Constraint) -> FloatArray:
 
 def _fill(segments: Segments, constraint: Constraint) -> tuple[FloatArray, FloatArray] | Status:
     """One moment: flip in the order of distance per unit of change, the last one in part (Algorithm 1)."""
-    moved = np.zeros(segments.count.size)
-    moment = float(constraint.moment[0])
-    need = max(moment - float(constraint.high[0]), float(constraint.low[0]) - moment, 0.0)
-    if need == 0.0:
-        return moved, np.zeros(1)
+    moved, moment = np.zeros(segments.count.size), float(constraint.moment[0])
+    need = max(moment - float(constraint.high[0]), float(constraint.low[0]) - moment)
     direction = -1.0 if moment > constraint.high[0] else 1.0
     change = direction * constraint.vectors[:, 0]
     rows = np.flatnonzero((change > 0)[segments.group] & (segments.cost < np.inf))
@@ -136,25 +347,17 @@ def _fill(segments: Segments, constraint: Constraint) -> tuple[FloatArray, Float
     # A segment holds at least a row, or the least weight, so no more than this many are needed: only they are sorted.
     least = min(1.0, float(segments.count[rows].min(initial=1.0, where=segments.count[rows] > 0)))
     order = smallest(price, need / (gain.min() * least)) if gain.size else np.arange(0)
-    order = order[np.argsort(price[order])]
-    rows, gain, price = rows[order], gain[order], price[order]
-    count = segments.count[rows]
-    gain = gain * count
-    reached = np.cumsum(gain)
+    # Among equal prices those that change most go first: the fewest rows move.
+    order = order[np.lexsort((-gain[order], price[order]))]
+    rows, count = rows[order], segments.count[rows[order]]
+    reached = np.cumsum(gain[order] * count)
     if not reached.size or need > reached[-1] * (1 + SLACK):
         return Status.INFEASIBLE
     last = min(int(np.searchsorted(reached, need)), reached.size - 1)
-    # Among equal prices those that change most go first: the fewest rows move.
-    first, end = np.searchsorted(price, price[last], "left"), np.searchsorted(price, price[last], "right")
-    if end - first > 1:
-        order = first + np.argsort(-change[segments.group[rows[first:end]]], kind="stable")
-        rows[first:end], gain[first:end], count[first:end] = rows[order], gain[order], count[order]
-        reached = np.cumsum(gain)
-        last = min(int(np.searchsorted(reached, need)), reached.size - 1)
     moved[rows[:last]] = count[:last]
     before = reached[last - 1] if last else 0.0
-    moved[rows[last]] = count[last] * min(1.0, (need - before) / gain[last])
-    return moved, np.array([-direction * price[last]])
+    moved[rows[last]] = count[last] * min(1.0, (need - before) / (gain[order[last]] * count[last]))
+    return moved, np.array([-direction * price[order[last]]])
 
 
 def _master(segments: Segments, constraint: Constraint) -> tuple[FloatArray, FloatArray] | Status:
@@ -206,12 +409,8 @@ def _highs(
     # HiGHS's tolerances are absolute: vectors are brought to the order of one.
     scale = np.maximum(np.abs(constraint.vectors).max(axis=0), np.finfo(float).tiny)
     columns = np.hstack([(constraint.vectors / scale)[group].T, -np.eye(size)])
-    bounds = np.concatenate(
-        [
-            np.column_stack([np.zeros(capacity.size), capacity]),
-            np.column_stack([constraint.low, constraint.high]) / scale[:, None],
-        ]
-    )
+    low = np.concatenate([np.zeros(capacity.size), constraint.low / scale])
+    bounds = np.column_stack([low, np.concatenate([capacity, constraint.high / scale])])
     precision = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
     # Presolve may report no more than "unbounded or infeasible"; without it HiGHS decides which.
     for presolve in (True, False):
