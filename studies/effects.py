@@ -268,7 +268,7 @@ def omnibus_pvalue(table: Mapping[str, FloatArray], measure: Measure) -> float:
     error, bias, few = choose_laws(part, part, sums, formula, counted=True)
     events = sums.counts.expected(part.effects.predicted - part.rest.value, relative=relative)
     used = part.usable & (events >= np.log(2 * part.usable.sum() / 0.05))
-    return equal_errors(error, bias, used, few)[1]
+    return equal_errors(error, bias, few, used)[1]
 
 
 # Rare outcomes, heavy tails, few treated

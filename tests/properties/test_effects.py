@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import isonomy as iso
-from isonomy.effects.estimators.ratio import Gap
+from isonomy.effects.estimators.errors import Gap
 from isonomy.effects.estimators.shrinkage import STRATEGIES, Detected, factor
 from isonomy.inference.effect import Fieller
 from support.same import same

@@ -7,8 +7,8 @@ from isonomy.effects.corrections import CorrectionsResult, evaluate_corrections
 from isonomy.effects.estimators.collapse import Aipw as aipw
 from isonomy.effects.estimators.collapse import Regression as regression
 from isonomy.effects.estimators.collapse import Relative as relative
-from isonomy.effects.estimators.heldout import Heldout as heldout
 from isonomy.effects.estimators.moments import Bootstrap as bootstrap
+from isonomy.effects.estimators.shrinkage import Heldout as heldout
 from isonomy.effects.planning import bias_sample_size, correction_risk
 from isonomy.effects.price import PriceResult, price_of_fairness
 

@@ -8,23 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
-from isonomy.effects import words
+from isonomy.effects import experiment, words
 from isonomy.effects.estimators.collapse import AnyMeasure, Estimator, Measure, Rest
-from isonomy.effects.estimators.errors import Errors, effects_of, errors_of, errors_of_halves
+from isonomy.effects.estimators.errors import Errors, Gap, effects_of, errors_of
 from isonomy.effects.estimators.events import INNER, ByEvents, choose_laws, equal_errors, events_behind, least_events
 from isonomy.effects.estimators.moments import Bootstrap, resample_rows
-from isonomy.effects.estimators.ratio import Gap
-from isonomy.effects.experiment import (
-    MOVED,
-    Experiment,
-    ObservedEffects,
-    Trial,
-    TrialPart,
-    check_measure,
-    designed_errors,
-    idle_roles,
-    read,
-)
+from isonomy.effects.experiment import MOVED, Experiment, ObservedEffects, Trial, TrialPart, idle_roles
 from isonomy.frames import Groups
 from isonomy.inference import Verdict, conclude
 from isonomy.inference.effect import Effect, Hypothesis, Wald
@@ -188,7 +177,7 @@ def treatment_bias(
     """
     call = open_call("treatment_bias", locals())
     plan = BiasPlan(call.source, **call.options)
-    trial = read(plan, call.rng)
+    trial = experiment.read(plan, call.rng)
     columns, facts = estimate(trial, plan, call.rng)
     return TreatmentBiasResult(
         **columns,
@@ -215,14 +204,11 @@ def treatment_bias(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BiasPlan(Experiment):
-    """The call, and what follows from it and the schema."""
-
     adjust: Adjust = "holm"
     tolerance: float | None = None
 
     @property
     def random(self) -> bool:
-        """Whether anything is drawn."""
         return self.bootstrap is not None or self.divided == "independent" or self.formula.estimator == "aipw"
 
 
@@ -233,42 +219,34 @@ class BiasPlan(Experiment):
 
 def estimate(trial: Trial, plan: BiasPlan, rng: np.random.Generator) -> tuple[dict[str, Any], dict[str, Any]]:
     """The columns, one entry per group of every partition (NaN for a group without an answer), and other facts."""
-    check_measure(trial.parts[0], plan)
+    experiment.check_measure(trial.parts[0], plan)
     plain = [_errors(part, plan) for part in trial.parts]
     errors, lost = _resampled(plain, trial, plan, rng)
-    errors, design = designed_errors(errors, trial, plan)
+    errors, design = experiment.designed_errors(errors, trial, plan)
     reasons = trial.statuses(errors)
     answered = np.array([reason is Status.OK for reason in reasons])
-    laws = [
-        choose_laws(error, first, part.sums, plan.formula, counted=plan.of_counts)
-        for error, first, part in zip(errors, plain, trial.parts, strict=True)
-    ]
-    tests = [_tests(*law, plan) for law in laws]
-    events = [_events(error, part, plan) for error, part in zip(errors, trial.parts, strict=True)]
     hypothesis = trial.hypotheses([error.in_rest for error in errors])
     number, least = np.unique(hypothesis[answered]).size, 0.0
     if plan.method not in ("welch", "published") and plan.observed_effects is None:
         among = number if plan.adjust != "none" else 1
         least = least_events(among, plan.alpha, binary=trial.binary, counted=plan.of_counts)
-    omnibus = []
-    for error, law, number_of_events, part in zip(errors, laws, events, trial.parts, strict=True):
-        used = error.usable & (number_of_events >= least) & np.isfinite(error.error.standard_error + error.error.df)
+    tests, omnibus = [], []
+    for error, first, part in zip(errors, plain, trial.parts, strict=True):
+        laws = choose_laws(error, first, part.sums, plan.formula, counted=plan.of_counts)
+        tests.append({**_tests(*laws, plan), "reference": error.rest.value, "events": _events(error, part, plan)})
+        used = error.usable & (tests[-1]["events"] >= least) & np.isfinite(error.error.standard_error + error.error.df)
         used[len(part.groups) :] = False
-        omnibus.append(equal_errors(law[0], law[1], used, law[2]))
-
-    def joined(arrays: Sequence[FloatArray]) -> FloatArray:
-        return np.where(answered, trial.joined(arrays), np.nan)
-
-    columns: dict[str, Any] = {name: joined([test[name] for test in tests]) for name in tests[0]}
+        omnibus.append(equal_errors(*laws, used))
+    columns: dict[str, Any] = {
+        name: np.where(answered, trial.joined([test[name] for test in tests]), np.nan) for name in tests[0]
+    }
     within = columns.pop("within_pvalue")
     columns |= {
         "groups": trial.groups,
         "n": trial.joined([part.rows.sum(-1) for part in trial.parts]),
-        "reference": joined([error.rest.value for error in errors]),
         "predicted": trial.joined([error.effects.predicted for error in errors]),
         "observed": trial.joined([error.effects.observed for error in errors]),
         "treated": trial.joined([part.rows[..., 1] for part in trial.parts]),
-        "events": joined(events),
         "binary": trial.binary,
         "families": tuple(
             " & ".join(name for name, _ in part.groups[0].items) if part.groups else "" for part in trial.parts
@@ -296,7 +274,6 @@ def estimate(trial: Trial, plan: BiasPlan, rng: np.random.Generator) -> tuple[di
 
 
 def _tests(error: Effect, bias: Effect, few: BoolArray, plan: BiasPlan) -> dict[str, FloatArray]:
-    """Estimates, intervals and tests of the errors and biases of one partition."""
     low, high = bias.limits(plan.alpha)
     error_low, error_high = error.limits(plan.alpha)
     inner = np.full((2, few.size), np.nan)
@@ -328,7 +305,7 @@ def _errors(part: TrialPart, plan: BiasPlan) -> Errors:
     if plan.divided is None:
         return errors_of(part.sums.moments(), plan.formula, part.known)
     prediction, estimation = (part.sums.moments(half) for half in HALVES)
-    errors = errors_of_halves(prediction, estimation, plan.formula)
+    errors = errors_of(prediction, plan.formula, estimation=estimation)
     if not plan.published:
         return errors
     df = part.rows.sum(-1) - 2
@@ -337,8 +314,7 @@ def _errors(part: TrialPart, plan: BiasPlan) -> Errors:
 
 
 def _events(errors: Errors, part: TrialPart, plan: BiasPlan) -> FloatArray:
-    """The events that each group's bias is based on; infinitely many if effects come from elsewhere."""
-    if plan.observed_effects is not None:
+    if plan.observed_effects is not None:  # effects come from elsewhere
         return np.full(errors.in_rest.shape, np.inf)
     observed = part.sums if plan.divided is None else part.sums.part(HALVES[1])  # effects are observed in these alone
     rows = part.rows.sum(-1) if plan.designed else None
@@ -375,7 +351,6 @@ def _resampled(
 
 
 def decide(columns: Mapping[str, Any], facts: Mapping[str, Any], plan: BiasPlan) -> dict[str, Any]:
-    """Adjust over all groups of the call, and conclude; verdicts are about the bias."""
     few = facts["few"]
     pvalue, within, error_pvalue = (
         np.where(few, np.nan, p) for p in (columns["pvalue"], facts["within_pvalue"], columns["error_pvalue"])
@@ -400,7 +375,6 @@ def decide(columns: Mapping[str, Any], facts: Mapping[str, Any], plan: BiasPlan)
 
 
 def notes(columns: Mapping[str, Any], facts: Mapping[str, Any], plan: BiasPlan) -> tuple[Note, ...]:
-    """Notes about groups without an answer, and about the options."""
     labels, answered, few = np.array([str(group) for group in columns["groups"]]), facts["answered"], facts["few"]
     alone = answered & ~np.isfinite(columns["disparity"])
     uncertain = answered & ~few & np.isnan(columns["inner_low"]) & (columns["events"] < FEW_EVENTS)
@@ -421,7 +395,6 @@ def notes(columns: Mapping[str, Any], facts: Mapping[str, Any], plan: BiasPlan) 
 
 
 def unanswered(labels: Sequence[str] | AnyArray, status: Sequence[Status]) -> list[Note]:
-    """One note per reason."""
     kinds = [kind for kind in dict.fromkeys(status) if kind is not Status.OK]
     pairs = list(zip(labels, status, strict=True))
     named = {kind: tuple(str(label) for label, reason in pairs if reason is kind) for kind in kinds}
@@ -528,7 +501,11 @@ class TreatmentBiasResult(Evidence):
 
     def units(self) -> Mapping[str, str]:
         """Differences of shares are in points."""
-        return dict.fromkeys(IN_UNITS, "points") if words.unit(self) == "points" else {}
+        names = (
+            *("estimate", "reference", "disparity", "ci_low", "ci_high", "standard_error", "critical_bias"),
+            *("predicted", "observed", "error_se", "error_low", "error_high"),
+        )
+        return dict.fromkeys(names, "points") if words.unit(self) == "points" else {}
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked or why it cannot be."""
@@ -543,9 +520,3 @@ class TreatmentBiasResult(Evidence):
         from isonomy.effects.charts import groups
 
         return groups(self, quantity)
-
-
-IN_UNITS = (
-    *("estimate", "reference", "disparity", "ci_low", "ci_high", "standard_error", "critical_bias"),
-    *("predicted", "observed", "error_se", "error_low", "error_high"),
-)

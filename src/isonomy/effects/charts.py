@@ -66,7 +66,6 @@ def _reach(value: FloatArray, ends: FloatArray) -> float:
 
 
 def _lines(base: alt.Chart, name: str, x: str, y: str, legend: str | None, names: Sequence[str]) -> alt.Chart:
-    """One curve per name, each with a color and a dash, in one legend."""
     scale = alt.Scale(domain=list(names))
     color = alt.Color(f"{name}:N", scale=scale, title=legend)
     dash = alt.StrokeDash(f"{name}:N", scale=scale, title=legend)

@@ -9,41 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
-from isonomy.effects import words
+from isonomy.effects import experiment, words
 from isonomy.effects.bias import other_measure, unanswered
+from isonomy.effects.estimators import shrinkage
 from isonomy.effects.estimators.collapse import AnyMeasure, Estimator, Relative, Rest
-from isonomy.effects.estimators.designs import Clustered
 from isonomy.effects.estimators.errors import GroupEffects, effects_of
 from isonomy.effects.estimators.events import least_events
-from isonomy.effects.estimators.heldout import (
-    Heldout,
-    densities,
-    density_and_normal,
-    fewer_squares,
-    judged,
-    multiple_of,
-)
-from isonomy.effects.estimators.moments import ArmMoments, Sums, draw_moments
-from isonomy.effects.estimators.shrinkage import (
-    PAPER,
-    AnyStrategy,
-    Custom,
-    Detected,
-    Form,
-    correction,
-    name_of,
-    strategies_of,
-)
-from isonomy.effects.experiment import (
-    MOVED,
-    Experiment,
-    ObservedEffects,
-    Trial,
-    TrialPart,
-    check_measure,
-    idle_roles,
-    read,
-)
+from isonomy.effects.estimators.moments import ArmMoments, Clustered, Sums, draw_moments
+from isonomy.effects.estimators.shrinkage import PAPER, AnyStrategy, Custom, Detected, Form, Heldout, judged, name_of
+from isonomy.effects.experiment import MOVED, Experiment, ObservedEffects, Trial, TrialPart, idle_roles
 from isonomy.frames import Groups, Request
 from isonomy.inference import Verdict, rejected
 from isonomy.inference.effect import Wald
@@ -58,7 +32,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 BY_GROUP = ("factor", "error", "bias", "bias_se", "error_pvalue", "bias_pvalue")  # axes: strategy, run, group
-Halves = tuple[Sums | Clustered, ...]  # the rows of a half; with an inner split, also those of either part of it
+Halves = tuple[Sums, ...]  # the rows of a half; with an inner split, also those of either part of it
 
 
 # ---- call
@@ -181,7 +155,7 @@ def evaluate_corrections(
     """
     call = open_call("evaluate_corrections", locals())
     plan = CorrectionsPlan(call.source, **call.options)
-    trial = read(plan, call.rng, plan.heldout.buckets)
+    trial = experiment.read(plan, call.rng, plan.heldout.buckets)
     columns, facts = estimate(trial, plan, call.rng)
     return CorrectionsResult(
         **columns,
@@ -210,15 +184,12 @@ def evaluate_corrections(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CorrectionsPlan(Experiment):
-    """The call, and what follows from it and the schema."""
-
     strategies: Sequence[str | Custom] | None
     form: Form
     method: Literal["heldout", "published"] | Heldout
     progress: bool
 
     def refusals(self) -> tuple[tuple[bool, str], ...]:
-        """Combinations of options that are not available."""
         by_row, designed = self.by_rows, self.designed or self.by_rows
         from_paper = all(strategy in PAPER for strategy in self.chosen)
         return (
@@ -255,27 +226,23 @@ class CorrectionsPlan(Experiment):
 
     @property
     def heldout(self) -> Heldout:
-        """How rows are split and resampled."""
         if isinstance(self.method, Heldout):
             return self.method
         return Heldout(split="independent") if self.published else Heldout()
 
     @property
     def divided(self) -> str | None:
-        """None: rows are divided within each half."""
-        return None
+        return None  # rows are divided within each half
 
     @cached_property
     def chosen(self) -> tuple[AnyStrategy, ...]:
-        """The strategies, "none" first."""
         default = PAPER if self.published else None
-        named = strategies_of(default if self.strategies is None else self.strategies)
+        named = shrinkage.strategies_of(default if self.strategies is None else self.strategies)
         return tuple(dict.fromkeys(("none", *named)))
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        """None: rows are spread over random buckets first."""
-        return ()
+        return ()  # rows are spread over random buckets first
 
 
 # ---- read: see `isonomy.effects.experiment.read`
@@ -284,30 +251,23 @@ class CorrectionsPlan(Experiment):
 
 
 def estimate(trial: Trial, plan: CorrectionsPlan, rng: np.random.Generator) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Find corrections on one half of the rows and judge them on the other, split by split and swap by swap.
-
-    The columns by strategy, the arrays by strategy, run and group, and the facts that notes need.
-    """
+    """Columns by strategy, arrays by strategy, run and group, and the facts that notes need."""
     everybody = [np.ones(len(part.sums.n), dtype=bool) for part in trial.parts]
     least = least_events(np.unique(trial.hypotheses(everybody)).size, plan.alpha)
-    check_measure(trial.parts[0], plan)
-    samples = [part.clustered or part.sums for part in trial.parts]
-    clustered = trial.parts[0].clustered is not None
-    parts = zip(trial.parts, samples, rng.spawn(len(samples)), strict=True)
-    runs = [_evaluate(part, sample, plan, least, child) for part, sample, child in parts]
+    experiment.check_measure(trial.parts[0], plan)
+    clustered = isinstance(trial.parts[0].sums, Clustered)
+    children = zip(trial.parts, rng.spawn(len(trial.parts)), strict=True)
+    runs = [_evaluate(part, plan, least, child) for part, child in children]
     both = {name: np.concatenate([run[name] for run in runs], axis=-1) for name in runs[0]}
     none, statistic = plan.chosen.index("none"), both["statistic"]
     # Groups that no half could answer: for the reason that all rows give twice as many events, or that halves alone do.
-    whole = [
-        judged(sample, plan.formula, 2 * least, part.known) for sample, part in zip(samples, trial.parts, strict=True)
-    ]
+    whole = [judged(part.sums, plan.formula, 2 * least, part.known) for part in trial.parts]
     otherwise = Status.FEW_CLUSTERS if clustered else Status.FEW_EVENTS
     status = tuple(
         Status.OK if not lost else reason if reason is not Status.OK else otherwise
         for reason, lost in zip(trial.statuses(whole), np.isnan(both["error"]).all((0, 1)), strict=True)
     )
     left = np.sqrt(np.maximum(_mean(both["bias"] ** 2 - both["bias_se"] ** 2), 0.0))
-    statistic_at, statistic_density = density_and_normal(statistic)
     columns: dict[str, Any] = {
         "groups": trial.groups,
         "status": status,
@@ -315,21 +275,20 @@ def estimate(trial: Trial, plan: CorrectionsPlan, rng: np.random.Generator) -> t
         "estimate": left,
         "reference": np.full(left.shape, left[none]),
         "disparity": left - left[none],
-        "pvalue": fewer_squares(both, none, clusters=clustered),
+        "pvalue": shrinkage.fewer_squares(both, none, clusters=clustered),
         "factor_mean": _mean(both["factor"]),
         **{name: both[name] for name in BY_GROUP},
         "detection_statistic": statistic,
-        "statistic_at": statistic_at,
-        "statistic_density": statistic_density,
         "arms_differ": trial.arms_differ,
     }
+    columns["statistic_at"], columns["statistic_density"] = shrinkage.density_and_normal(statistic)
     for quantity in ("error", "bias"):
         remaining, pvalue = both[quantity], both[f"{quantity}_pvalue"]
         # One sample per strategy: all its draws, of all partitions.
         draws = [
             np.concatenate([np.ravel(run[f"{quantity}_draws"][s]) for run in runs]) for s in range(len(plan.chosen))
         ]
-        columns["density_at"], density, scale = densities(draws)
+        columns["density_at"], density, scale = shrinkage.densities(draws)
         columns |= {
             f"{quantity}_mean": _mean(remaining),
             f"{quantity}_rms": np.sqrt(_mean(remaining**2)),
@@ -347,9 +306,7 @@ def estimate(trial: Trial, plan: CorrectionsPlan, rng: np.random.Generator) -> t
     return columns, facts
 
 
-def _evaluate(
-    part: TrialPart, sample: Sums | Clustered, plan: CorrectionsPlan, least: float, rng: np.random.Generator
-) -> dict[str, FloatArray]:
+def _evaluate(part: TrialPart, plan: CorrectionsPlan, least: float, rng: np.random.Generator) -> dict[str, FloatArray]:
     """What remains of the errors and biases of one partition, and the statistics of the bias before correction.
 
     Axes: strategy, run, group; resamples: strategy, run, resample, group; statistics: run, group.
@@ -361,9 +318,9 @@ def _evaluate(
         halves += [(first, second), (second, first)]
     runs, statistics = [], []
     for detection, mitigation in tracked(halves, words.PROGRESS, len(halves), bar=plan.progress):
-        detected, rest, predicted, statistic = _detect(_sets(sample, detection, plan), part.known, plan, least, rng)
+        detected, rest, predicted, statistic = _detect(_sets(part.sums, detection, plan), part.known, plan, least, rng)
         statistics.append(statistic)
-        runs.append(list(_correct(_sets(sample, mitigation, plan), detected, rest, predicted, plan, least, rng)))
+        runs.append(list(_correct(_sets(part.sums, mitigation, plan), detected, rest, predicted, plan, least, rng)))
     size = len(part.groups)
     remaining = {
         name: np.array([[left[name] for left in run] for run in runs]).swapaxes(0, 1)[..., :size] for name in runs[0][0]
@@ -371,7 +328,7 @@ def _evaluate(
     return {**remaining, "statistic": np.array(statistics)[:, :size]}
 
 
-def _sets(sample: Sums | Clustered, buckets: IntArray, plan: CorrectionsPlan) -> Halves:
+def _sets(sample: Sums, buckets: IntArray, plan: CorrectionsPlan) -> Halves:
     """The rows of a half; and, with an inner split, those that predicted and those that observed effects come from."""
     inner = () if plan.heldout.split is None else (sample.part(buckets[::2]), sample.part(buckets[1::2]))
     return (sample.part(buckets), *inner)
@@ -429,22 +386,20 @@ def _correct(
     replicates = tuple(part.resampled(plan.heldout.resamples, rng) for part in sets[-2:])
     answered = held.usable & np.isfinite(detected.value)
     for strategy in plan.chosen:
-        shift = correction(strategy, detected, plan.alpha)
+        amount = shrinkage.correction(strategy, detected, plan.alpha)
         with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(shift == 0, 0.0, shift / detected.value)
-
-        def corrected(parts: tuple[ArmMoments, ...], shift: FloatArray = shift) -> tuple[ArmMoments, ...]:
-            if plan.form == "additive":
-                return tuple(part.shifted(shift) for part in parts)
-            return tuple(part.scaled(multiple_of(shift, predicted)) for part in parts)
-
+            share = np.where(amount == 0, 0.0, amount / detected.value)
+        multiple, shift = np.ones(amount.shape), amount
+        if plan.form == "multiplicative":
+            multiple, shift = shrinkage.multiple_of(amount, predicted), np.zeros(amount.shape)
+        corrected = tuple(part.corrected(multiple, shift) for part in moments)
         left = []  # errors and biases, as estimated and as resampled
         for drawn in (moments, replicates):
-            effects = _effects(corrected(drawn), corrected(moments), held.in_rest, plan)
+            effects = _effects(tuple(part.corrected(multiple, shift) for part in drawn), corrected, held.in_rest, plan)
             rest_error = effects.rest_error
             if plan.published:  # one factor for the whole rest
                 uncorrected = _effects(drawn, moments, held.in_rest, plan)
-                rest_error = uncorrected.rest_error - correction(strategy, rest, plan.alpha)
+                rest_error = uncorrected.rest_error - shrinkage.correction(strategy, rest, plan.alpha)
             left += [np.where(answered, values, np.nan) for values in (effects.error, effects.error - rest_error)]
         error, bias, error_draws, bias_draws = left
         error_se, bias_se = (np.sqrt(draw_moments(draws)[0]) for draws in (error_draws, bias_draws))
@@ -463,9 +418,7 @@ def _correct(
 
 def _mean(array: FloatArray) -> FloatArray:
     """Mean over runs and groups that were answered; NaN where none was."""
-    answered = np.isfinite(array)
-    number = answered.sum((1, 2))
-    return np.where(number > 0, np.where(answered, array, 0.0).sum((1, 2)) / np.maximum(number, 1), np.nan)
+    return np.where(np.isfinite(array).any((1, 2)), shrinkage.mean_answered(array, (1, 2)), np.nan)
 
 
 # ---- decide

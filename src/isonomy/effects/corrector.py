@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, Self
 
 import narwhals as nw
@@ -19,27 +19,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from isonomy.effects import words
 from isonomy.effects.bias import other_measure
+from isonomy.effects.estimators import shrinkage
 from isonomy.effects.estimators.collapse import Aipw, AnyMeasure, Estimator, NamedMeasure, Regression
-from isonomy.effects.estimators.designs import under_design
-from isonomy.effects.estimators.errors import effects_of, errors_of
-from isonomy.effects.estimators.heldout import multiple_of
+from isonomy.effects.estimators.errors import all_groups, effects_of, errors_of, under_design
 from isonomy.effects.estimators.moments import Bootstrap, resample_rows
-from isonomy.effects.estimators.ratio import all_groups
-from isonomy.effects.estimators.shrinkage import (
-    DEFAULT,
-    AnyStrategy,
-    Borrowing,
-    Custom,
-    Detected,
-    Form,
-    Strategy,
-    correction,
-)
+from isonomy.effects.estimators.shrinkage import Borrowing, Custom, Detected, Form, Strategy, multiple_of
 from isonomy.effects.experiment import Experiment, ObservedEffects, check_measure, read
 from isonomy.errors import DataError, UsageError, WrongType
-from isonomy.frames import Group, Request, open_source
+from isonomy.frames import Request, open_source
 from isonomy.frames.estimators import Column, as_tuple, column_of, eager, known_columns, refuse_empty, renamed, target
-from isonomy.numerics.arrays import FloatArray, IntArray, ObjectArray
+from isonomy.numerics.arrays import FloatArray, ObjectArray
 from isonomy.numerics.status import Status
 from isonomy.options import Alpha, Seeded, check_parameters, checked
 from isonomy.options import Form as FileForm
@@ -127,7 +116,7 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
     @renamed(MOVED)
     def __init__(
         self,
-        strategy: Strategy | Borrowing | Custom = DEFAULT,
+        strategy: Strategy | Borrowing | Custom = shrinkage.DEFAULT,
         *,
         form: Form = "additive",
         effect: Column = "effect",
@@ -145,7 +134,7 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         cluster: Column | None = None,
         random_state: Seeded = None,
     ) -> None:
-        self.strategy: AnyStrategy = strategy
+        self.strategy: shrinkage.AnyStrategy = strategy
         self.form: Form = form
         self.effect = effect
         self.groups = groups
@@ -196,9 +185,10 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         self.error_se_ = np.where(usable, detected.standard_error, np.nan)
         self.pooled_correction_ = 0.0
         if self.unknown == "pooled":
-            pooled = correction(self.strategy, Detected(whole.value, whole.standard_error, whole.df), self.alpha)
-            self.pooled_correction_ = float(np.nan_to_num(pooled)[0])
-        self.correction_ = np.where(usable, correction(self.strategy, detected, self.alpha), self.pooled_correction_)
+            law = Detected(whole.value, whole.standard_error, whole.df)
+            self.pooled_correction_ = float(np.nan_to_num(shrinkage.correction(self.strategy, law, self.alpha))[0])
+        amount = shrinkage.correction(self.strategy, detected, self.alpha)
+        self.correction_ = np.where(usable, amount, self.pooled_correction_)
         with np.errstate(divide="ignore", invalid="ignore"):
             self.factor_ = np.where(self.correction_ == 0, 0.0, self.correction_ / self.error_)
         size = np.where(usable, moments.n.sum(-1), 0.0)
@@ -216,7 +206,6 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         return self
 
     def _plan(self, X: object, y: npt.ArrayLike | None, sample_weight: npt.ArrayLike | None) -> Experiment:
-        """The experiment that ``fit`` reads, from the columns of ``X``."""
         groups = as_tuple(self.groups)
         if self.form == "multiplicative" and self.measure == "difference":
             raise UsageError('form: "multiplicative" is for relative effects; with differences give "additive".')
@@ -283,19 +272,27 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "correction_")
         named = as_tuple(self.groups)
         effect, *columns = known_columns(self, X, (self.effect, *named))
-        effects, groups, codes = _read_rows(X, effect, dict(zip(map(str, named), columns, strict=True)))
+        try:
+            effects = np.asarray(_values(X, effect, "effect"), dtype=float)
+        except (TypeError, ValueError):
+            raise WrongType(f"effect: {effect!r} has values that are not numbers; recode it first.") from None
+        if not np.isfinite(effects).all():
+            raise DataError(f"effect: {int((~np.isfinite(effects)).sum()):,} predictions are NaN or infinite.")
+        table = {str(name): _values(X, column, "groups") for name, column in zip(named, columns, strict=True)}
+        source = open_source(table, missing_group="level")
+        partition = source.rows(Request(grouping=source.grouping(list(table), len(table)))).partitions[-1]
         multiply = self.form == "multiplicative"
         known = dict(zip(self.groups_, self.multiple_ if multiply else self.correction_, strict=True))
         # A value may have changed its type since the fit, such as a number that is text now: its label has not.
         labels = {group.label: correction for group, correction in known.items()}
-        corrections: list[float | None] = [known.get(group, labels.get(group.label)) for group in groups]
-        unknown = [group.label for group, correction in zip(groups, corrections, strict=True) if correction is None]
+        corrections: list[float | None] = [known.get(group, labels.get(group.label)) for group in partition.groups]
+        unknown = [group.label for group, c in zip(partition.groups, corrections, strict=True) if c is None]
         if unknown and self.unknown == "error":
             raise DataError(phrases.about(words.UNKNOWN_GROUPS, unknown))
         if unknown:
             warnings.warn(phrases.about(words.POOLED_GROUPS, unknown), UserWarning, stacklevel=2)
         pooled = self.pooled_multiple_ if multiply else self.pooled_correction_
-        chosen = np.array([pooled if correction is None else correction for correction in corrections])[codes]
+        chosen = np.array([pooled if correction is None else correction for correction in corrections])[partition.codes]
         return effects * chosen if multiply else effects - chosen
 
     def transform(self, X: object) -> FloatArray:
@@ -314,26 +311,6 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
 
 
 # ---- read
-
-
-def _read_rows(
-    X: object, effect: Column, groups: Mapping[str, Column]
-) -> tuple[FloatArray, tuple[Group, ...], IntArray]:
-    """The predicted effect of each row of X, the groups that occur, and which of them each row belongs to.
-
-    ``groups``: the columns that make them, by the name that their labels show.
-    """
-    values = _values(X, effect, "effect")
-    try:
-        effects = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        raise WrongType(f"effect: {effect!r} has values that are not numbers; recode it first.") from None
-    if not np.isfinite(effects).all():
-        raise DataError(f"effect: {int((~np.isfinite(effects)).sum()):,} predictions are NaN or infinite.")
-    table = {name: _values(X, column, "groups") for name, column in groups.items()}
-    source = open_source(table, missing_group="level")
-    partition = source.rows(Request(grouping=source.grouping(list(groups), len(groups)))).partitions[-1]
-    return effects, partition.groups, partition.codes
 
 
 def _values(X: object, column: Column | None, argument: str) -> object:
@@ -435,19 +412,17 @@ def _outcome(model: Any, X: object, column: int | None, argument: str) -> FloatA
         return np.asarray(model.predict_proba(X), dtype=float)[:, -1]
     if hasattr(model, "predict"):
         return _single(np.asarray(model.predict(X), dtype=float), column)
+    array = argument == "baseline"
     try:
-        if argument == "baseline":
+        if array:
             return np.asarray(model, dtype=float)
     except (TypeError, ValueError):
         pass
-    raise UsageError(
-        f"{argument}: {type(model).__name__} has neither predict_proba(X) nor predict(X)"
-        f"{' and is not an array of numbers' if argument == 'baseline' else ''}."
-    )
+    neither = f"{type(model).__name__} has neither predict_proba(X) nor predict(X)"
+    raise UsageError(f"{argument}: {neither}{' and is not an array of numbers' if array else ''}.")
 
 
 def _single(predicted: FloatArray, column: int | None) -> FloatArray:
-    """One effect per row."""
     if predicted.ndim == 1:
         return predicted
     wide = predicted.reshape(len(predicted), -1)

@@ -16,24 +16,12 @@ from typing import Annotated, TypeVar, cast
 
 import narwhals as nw
 import numpy as np
+from scipy import special
 
-from isonomy.effects.estimators.collapse import (
-    COLLAPSES,
-    Aipw,
-    AnyMeasure,
-    CollapseName,
-    Estimator,
-    EstimatorName,
-    Formula,
-    Measure,
-    Regression,
-    Relative,
-    Rest,
-    cross_fitted,
-)
-from isonomy.effects.estimators.designs import Clustered, under_design
-from isonomy.effects.estimators.errors import Errors, arms_differ, as_differences, errors_of
-from isonomy.effects.estimators.moments import CONTROL, TREATED, Bootstrap, ExperimentRows, Sums, product, products
+from isonomy.effects.estimators import collapse
+from isonomy.effects.estimators.collapse import AnyMeasure, CollapseName, Estimator, Formula, Measure, Relative, Rest
+from isonomy.effects.estimators.errors import Errors, all_groups, errors_of, under_design
+from isonomy.effects.estimators.moments import TREATED, Bootstrap, Clustered, ExperimentRows, Sums, product, products
 from isonomy.errors import DataError, MissingRole, UsageError
 from isonomy.frames import Design, Group, Grouping, Groups, Partition, Request, Sample
 from isonomy.frames.expressions import Expression, either, number
@@ -44,6 +32,7 @@ from isonomy.options import Form, Names
 from isonomy.results import Plan, phrases
 
 ObservedEffects = Annotated[Mapping[str, tuple[float, float]], Form("observed_effects")]
+FEW_ROWS = 30  # in an arm: fewer are no clear evidence of what was predicted
 INDEPENDENT = "independent"  # a split at random, instead of one by a column
 
 # Keywords of earlier versions.
@@ -58,8 +47,6 @@ MOVED = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Experiment(Plan):
-    """The keywords about an experiment, and what follows from them and the schema."""
-
     effect: str
     groups: Groups
     treatment: str | None = None
@@ -104,7 +91,6 @@ class Experiment(Plan):
         _ = self.grouping
 
     def refusals(self) -> tuple[tuple[bool, str], ...]:
-        """Combinations of options that are not available."""
         known, default = self.observed_effects, (self.rest, self.estimator) == ("standardized", "arm_means")
         plain = self.split is None and known is None and self.bootstrap is None and not self.published
         return (
@@ -139,18 +125,15 @@ class Experiment(Plan):
 
     @cached_property
     def grouping(self) -> Grouping:
-        """The groups."""
         return self.source.grouping(self.groups, self.depth)
 
     @property
     def strata(self) -> tuple[str, ...]:
-        """Columns within which treatment was randomized."""
         return (self.given,) if isinstance(self.given, str) else tuple(self.given or ())
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Columns that the observed effects are adjusted for."""
-        named = self.estimator.features if isinstance(self.estimator, (Regression, Aipw)) else ()
+        named = self.estimator.features if isinstance(self.estimator, (collapse.Regression, collapse.Aipw)) else ()
         return (named,) if isinstance(named, str) else tuple(named)
 
     @property
@@ -165,7 +148,6 @@ class Experiment(Plan):
 
     @property
     def published(self) -> bool:
-        """Whether the paper's procedure is used."""
         return self.method == "published"
 
     @property
@@ -175,7 +157,6 @@ class Experiment(Plan):
 
     @property
     def by_rows(self) -> bool:
-        """Whether rows are resampled in memory."""
         return getattr(self.method, "over", None) == "rows"
 
     @property
@@ -197,7 +178,6 @@ class Experiment(Plan):
 
     @cached_property
     def formula(self) -> Formula:
-        """How the error of a group is computed from the means of its arms."""
         measure: Measure = "difference" if self.measure == "difference" else "relative"
         adjusted = None if self.estimator == "arm_means" else self.estimator.name
         if adjusted and not self.features:
@@ -205,7 +185,7 @@ class Experiment(Plan):
         return Formula(
             measure=measure,
             collapse=self._collapse(measure),
-            estimator=cast("EstimatorName", adjusted or "arm_means"),
+            estimator=cast("collapse.EstimatorName", adjusted or "arm_means"),
             covariates=tuple(f"features[{i}]" for i in range(len(self.features))),
             rest="pooled" if self.published else self.rest,
             outcomes=self.observes,
@@ -236,11 +216,12 @@ class Experiment(Plan):
             return named or "normalized"
         published: CollapseName = "positives" if self.weights is None else "weighted"
         name = named or (published if self.published else "control_outcome")
-        if COLLAPSES[name].baseline and self.weights is None:
+        weighted = "h" in collapse.COLLAPSES[name][0]
+        if weighted and self.weights is None:
             raise MissingRole(
                 f"baseline: collapse={name!r} weights by the predicted outcome without treatment; name its column."
             )
-        if not COLLAPSES[name].baseline and self.weights is not None:
+        if not weighted and self.weights is not None:
             raise UsageError(
                 f"baseline: a relative effect with collapse={name!r} does not use it; leave it out, or use "
                 'measure=iso.relative("weighted") or iso.relative("normalized").'
@@ -268,7 +249,6 @@ class Experiment(Plan):
 
     @property
     def terms(self) -> dict[str, str]:
-        """The role behind each factor of a column."""
         named = {"y": "outcome", "f": "effect", "h": "baseline"} | {name: name for name in self.formula.covariates}
         return {term: role for term, role in named.items() if role in self.roles}
 
@@ -310,8 +290,8 @@ class TrialPart:
 
     ``members`` has a number for the people of each group, equal for the same people; ``rows`` counts rows by group and
     arm; ``known`` has the effects that the caller gives, with their standard errors. Where rows have weights, clusters,
-    propensities or strata, sums are of masses, and ``lines`` has the rows of this partition with its design.
-    ``clustered`` is there where buckets are of whole clusters.
+    propensities or strata, sums are of masses (and `Clustered` if buckets are of whole clusters), and ``lines`` has the
+    rows of this partition with its design.
     """
 
     groups: tuple[Group, ...]
@@ -320,7 +300,6 @@ class TrialPart:
     rows: FloatArray
     known: FloatArray | None = None
     lines: ExperimentRows | None = None
-    clustered: Clustered | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -333,18 +312,25 @@ class Trial:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The named groups of all partitions."""
         return tuple(group for part in self.parts for group in part.groups)
 
     @property
     def binary(self) -> bool:
-        """Whether every outcome is 0 or 1."""
         return all(part.sums.binary for part in self.parts)
 
     @property
     def arms_differ(self) -> bool:
-        """Whether treated shares differ between groups, by more than 5 points and more than chance explains."""
-        return any(arms_differ(part.rows[: len(part.groups)]) for part in self.parts)
+        """Whether treated shares differ between groups by more than 5 points, and by more than chance at 0.01."""
+        for part in self.parts:
+            n = part.rows[: len(part.groups)]
+            n = n[n.sum(-1) > 0]
+            if len(n) < 2:
+                continue
+            share, whole = n[:, 1] / n.sum(-1), float(n[:, 1].sum() / n.sum())
+            square = float((n.sum(-1) * (share - whole) ** 2).sum()) / max(whole * (1 - whole), 1e-300)
+            if np.ptp(share) > 0.05 and special.chdtrc(len(n) - 1, square) < 0.01:
+                return True
+        return False
 
     def joined(self, arrays: Sequence[AnyArray]) -> AnyArray:
         """One array per partition, groups last, as one array of the named groups."""
@@ -352,7 +338,6 @@ class Trial:
         return np.concatenate([array[..., : len(part.groups)] for array, part in pairs], axis=-1)
 
     def statuses(self, errors: Sequence[Errors]) -> list[Status]:
-        """Why each named group cannot be answered, or `Status.OK`."""
         pairs = zip(errors, self.parts, strict=True)
         return [status for error, part in pairs for status in error.status[: len(part.groups)]]
 
@@ -375,16 +360,16 @@ def read(plan: Experiment, rng: np.random.Generator, buckets: int = 0) -> Trial:
     There are two buckets where predicted and observed effects come from different rows.
     """
     if plan.designed or (buckets and plan.by_rows):
-        return read_designed(plan, buckets, rng)
+        return _read_designed(plan, buckets, rng)
     spread = buckets or (2 if plan.divided == INDEPENDENT else 0)
     parts = spread or (1 if plan.divided is None else 2)
     # A line that stands for several rows has a bucket for each of them.
     if plan.formula.estimator == "aipw" or (spread and plan.source.count is not None):
-        return _from_rows(plan, rng, spread, parts)
+        return _read_rows(plan, rng, spread, parts)
     source, request = plan.source, plan.request()
     if spread:
         row = source.fresh("row")
-        bucket = _hashed(nw.col(row).cast(nw.Int64), _coefficients(rng), spread)
+        bucket = _hashed(nw.col(row).cast(nw.Int64), rng, spread)
         source, request = source.numbered(row), replace(request, keys={**request.keys, "bucket": bucket})
     cells = source.cells(request)
     half, arm, kind = (_codes(cells, name) for name in ("bucket" if spread else "split", "treatment", "kind"))
@@ -396,34 +381,27 @@ def read(plan: Experiment, rng: np.random.Generator, buckets: int = 0) -> Trial:
     return trial_of(cells, sums, plan, lines)
 
 
-def _from_rows(plan: Experiment, rng: np.random.Generator, spread: int, parts: int) -> Trial:
-    """Sums of rows in memory: with the outcomes that models fitted on other rows predict in either arm (AIPW)."""
+def _read_rows(plan: Experiment, rng: np.random.Generator, spread: int, parts: int) -> Trial:
     sample = plan.source.rows(plan.request(sums=False))
     lines = lines_of(sample, plan)
-    if plan.formula.estimator == "aipw":
-        features = np.stack([lines.factors[name] for name in plan.formula.covariates], -1)
+    if plan.formula.estimator == "aipw":  # outcomes that models fitted on other rows predict in either arm
+        features, y = np.stack([lines.factors[name] for name in plan.formula.covariates], -1), lines.factors["y"]
         predictions = {
-            name: cross_fitted(features, lines.factors["y"], lines.arm == arm, lines.weight, rng)
-            for name, arm in (("p0", CONTROL), ("p1", TREATED))
+            f"p{arm}": collapse.cross_fitted(features, y, lines.arm == arm, lines.weight, rng) for arm in (0, 1)
         }
         lines = replace(lines, factors={**lines.factors, **predictions})
     line, weight, bucket = np.arange(sample.size), lines.weight, _codes(sample, "split")
     if spread:
-        coefficients = _coefficients(rng)
-        if sample.weight is None:
-            bucket = _hashed(line, coefficients, parts)
-        else:
+        bucket = _hashed(line, rng, parts)
+        if sample.weight is not None:
             drawn = rng.multinomial(sample.weight.astype(np.int64), np.full(parts, 1 / parts)).astype(float)
             line, bucket = np.nonzero(drawn)
             weight = drawn[line, bucket]
     return trial_of(sample, lines.sums(plan.formula.columns, line, weight, bucket, parts), plan, lines)
 
 
-def read_designed(plan: Experiment, buckets: int, rng: np.random.Generator) -> Trial:
-    """Sums of masses, and the lines that a design's variance needs one by one.
-
-    With ``buckets``, whole clusters are spread over them at random; without clusters every row is one.
-    """
+def _read_designed(plan: Experiment, buckets: int, rng: np.random.Generator) -> Trial:
+    """With ``buckets``, whole clusters are spread over them at random; without clusters every row is one."""
     request = plan.request(sums=False)
     named = {f"given[{i}]": name for i, name in enumerate(plan.strata)}
     if buckets and plan.source.cluster is not None:
@@ -436,12 +414,11 @@ def read_designed(plan: Experiment, buckets: int, rng: np.random.Generator) -> T
     cluster = np.arange(sample.size)
     if "cluster" in named:
         cluster = np.unique(sample.columns["cluster"], return_inverse=True)[1]
-    bucket = _hashed(cluster, _coefficients(rng), buckets)
-    parts = []
+    bucket, parts = _hashed(cluster, rng, buckets), []
     for part in trial.parts:
         assert part.lines is not None
-        (sums,) = part.lines.sums(plan.formula.columns, bucket=bucket, buckets=buckets)
-        parts.append(replace(part, clustered=Clustered(sums, part.lines, cluster, bucket)))
+        sums = Clustered.from_lines(plan.formula.columns, part.lines, cluster, bucket, buckets)
+        parts.append(replace(part, sums=sums))
     return replace(trial, parts=tuple(parts))
 
 
@@ -453,8 +430,8 @@ def from_design(sample: Sample, lines: ExperimentRows, plan: Experiment) -> Tria
         values, codes = np.unique(sample.columns[f"given[{i}]"].astype(str), return_inverse=True)
         stratum = stratum * len(values) + codes
     base = Design(count, count, count, count, None) if sample.design is None else sample.design
-    designed, rows = [], []
-    for codes, groups in lines.groups:
+    trial, parts = trial_of(sample, lines.sums(plan.formula.columns), plan, lines), []
+    for part, (codes, groups) in zip(trial.parts, lines.groups, strict=True):
         share = np.full(sample.size, 0.5)
         if plan.propensity is not None:
             share = np.asarray(sample.columns["propensity"], dtype=float)
@@ -475,16 +452,14 @@ def from_design(sample: Sample, lines: ExperimentRows, plan: Experiment) -> Tria
         # Masses of at least one per row: a design's law accounts for their scale, but means must not divide by less.
         most = float(np.max(size[mass > 0] / mass[mass > 0], initial=0.0)) or 1.0
         design = base.scaled(1 / chance * most)
-        part = ((codes, groups),)
-        designed.append(replace(lines, weight=design.mass, groups=part, design=design, stratum=stratum, chance=chance))
-        rows.append(size.reshape(groups, 2).astype(float))
-    trial = trial_of(sample, [part.sums(plan.formula.columns)[0] for part in designed], plan, lines)
-    parts = zip(trial.parts, designed, rows, strict=True)
-    return replace(trial, parts=tuple(replace(part, lines=line, rows=number) for part, line, number in parts))
+        own = ((codes, groups),)
+        line = replace(lines, weight=design.mass, groups=own, design=design, stratum=stratum, chance=chance)
+        rows, (sums,) = size.reshape(groups, 2).astype(float), line.sums(plan.formula.columns)
+        parts.append(replace(part, lines=line, rows=rows, sums=sums))
+    return replace(trial, parts=tuple(parts))
 
 
 def lines_of(sample: Sample, plan: Experiment) -> ExperimentRows:
-    """Rows in memory."""
     return ExperimentRows(
         factors={term: np.asarray(sample.columns[role], dtype=float) for term, role in plan.terms.items()},
         arm=_codes(sample, "treatment"),
@@ -549,16 +524,12 @@ _PRIME = 2**31 - 1
 Numbers = TypeVar("Numbers", nw.Expr, IntArray)
 
 
-def _coefficients(rng: np.random.Generator) -> list[int]:
-    return [int(number) for number in rng.integers(1, _PRIME, size=6)]
-
-
-def _hashed(row: Numbers, coefficients: Sequence[int], buckets: int) -> Numbers:
+def _hashed(row: Numbers, rng: np.random.Generator, buckets: int) -> Numbers:
     """A random bucket from a row's number, by arithmetic that is equal on every engine.
 
     Two rounds of a random line and a square modulo a prime; every product fits 64 bits.
     """
-    a, b, c, d, e, f = coefficients
+    a, b, c, d, e, f = (int(number) for number in rng.integers(1, _PRIME, size=6))
     mixed = (row % _PRIME * a + b) % _PRIME
     mixed = (mixed * mixed + c) % _PRIME
     mixed = (mixed * d + e) % _PRIME
@@ -570,19 +541,32 @@ def _hashed(row: Numbers, coefficients: Sequence[int], buckets: int) -> Numbers:
 
 
 def check_measure(part: TrialPart, plan: Experiment) -> None:
-    """Refuse predictions that are clearly differences if no measure was given."""
+    """Refuse predictions that are clearly differences if no measure was given.
+
+    That is clear only if, taken as ratios, they are off by a factor of two and beyond chance (p <= 1e-6), and ten
+    times as far from the observed ratio of all groups as from the observed difference.
+    """
     if plan.measure is not None:
         return
     moments = part.sums.moments()
     errors = errors_of(moments, plan.formula, part.known)
     if part.known is None:  # an arm that is all 0 or all 1 shows no spread to judge by
         errors = errors.without(part.sums.constant_arm, Status.FEW_EVENTS)
-    averages = as_differences(errors, moments.n)
-    if averages is not None:
-        predicted, difference, ratio = map(phrases.number, averages)
+    used, size = errors.usable, moments.n.sum(-1)
+    arms = moments.n[used].sum(0)
+    if arms[arms > 0].min(initial=np.inf) < FEW_ROWS or not used.any():  # given effects have one arm
+        return
+    whole, weight = all_groups(errors.error, size, used), (size * errors.error.bottom)[used]
+    effects = errors.effects.predicted, errors.effects.observed
+    predicted, ratio = (float(weight @ effect[used] / weight.sum()) for effect in effects)
+    difference = (ratio - 1) * float(whole.bottom[0])
+    off = predicted < ratio / 2 or predicted > 2 * ratio
+    near = abs(predicted - difference) <= abs(predicted - ratio) / 10
+    if ratio > 0 and off and float(whole.pvalue()[0]) <= 1e-6 and (near or predicted < 0):
+        shown = [phrases.number(value) for value in (predicted, difference, ratio)]
         raise UsageError(
-            f"measure: none given, and predicted effects average {predicted}, while the observed difference of mean "
-            f'outcomes is {difference} and their ratio {ratio}. Give measure="difference" if the predictions '
+            f"measure: none given, and predicted effects average {shown[0]}, while the observed difference of mean "
+            f'outcomes is {shown[1]} and their ratio {shown[2]}. Give measure="difference" if the predictions '
             'are differences, or measure="relative" if they are ratios.'
         )
 

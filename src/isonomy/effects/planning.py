@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 
 from isonomy.effects.bias import TreatmentBiasResult
 from isonomy.effects.estimators.collapse import NamedMeasure
-from isonomy.effects.estimators.shrinkage import STRATEGIES, Loss, Strategy, risk_of, strategies_of
+from isonomy.effects.estimators.shrinkage import STRATEGIES, Detected, Strategy, factor, strategies_of
 from isonomy.errors import UsageError
 from isonomy.frames.expressions import LARGEST
 from isonomy.inference.effect import Wald
@@ -28,7 +28,7 @@ def correction_risk(
     strategies: Sequence[str] | None = None,
     *,
     alpha: Alpha = 0.05,
-    loss: Loss = "squared",
+    loss: Literal["squared", "absolute"] = "squared",
 ) -> dict[str, FloatArray]:
     """How large an error does each correction leave, on average, if the true error is b and its estimate N(b, sd^2)?
 
@@ -63,8 +63,16 @@ def correction_risk(
         points = np.empty((0, 0))
     if points.ndim != 1 or not np.isfinite(points).all():
         raise UsageError(f"ratios: {shown(ratios)}; give a list of finite numbers.")
-    chosen = cast("tuple[Strategy, ...]", strategies_of(strategies, STRATEGIES))
-    return {"ratio": points} | {name: risk_of(name, points, alpha, loss) for name in chosen}
+    # The integrand jumps (significant) and has kinks: a fine midpoint rule, error below 1e-4 at this step.
+    step, risks = 1e-3, {"ratio": points}
+    grid = np.arange(-9, 9, step) + step / 2
+    weight = np.exp(-(grid**2) / 2) * (step / np.sqrt(2 * np.pi))
+    for strategy in cast("tuple[Strategy, ...]", strategies_of(strategies, STRATEGIES)):
+        risks[strategy] = np.empty(points.shape)
+        for i, b in enumerate(points):
+            remaining = b - factor(strategy, Detected(b + grid, np.ones(grid.shape)), alpha) * (b + grid)
+            risks[strategy][i] = weight @ (remaining**2 if loss == "squared" else np.abs(remaining))
+    return risks
 
 
 @checked
@@ -176,7 +184,6 @@ def _sizes_from_pilot(bias: float, pilot: TreatmentBiasResult, alpha: float, pow
 
 
 def _labels(baseline: Rate, effect: Rate, groups: int | None) -> list[str]:
-    """The names of the groups, or numbers if they have none."""
     named = [list(rate) for rate in (baseline, effect) if isinstance(rate, Mapping)]
     if named and (set(named[0]) != set(named[-1]) or groups not in (None, len(named[0]))):
         raise UsageError(
@@ -189,7 +196,6 @@ def _labels(baseline: Rate, effect: Rate, groups: int | None) -> list[str]:
 
 
 def _rows_needed(variance: FloatArray, bias: float, alpha: float, power: float) -> FloatArray:
-    """Rows at which a bias is found with this power, given the variance of one row."""
     rows = Wald(np.zeros(variance.shape), np.sqrt(variance)).rows_needed(bias, 1.0, alpha / 2, 1 - power)
     if (rows > MOST).any():
         raise UsageError(f"bias: {bias:g} is not allowed; no number of rows can show such a small bias.")

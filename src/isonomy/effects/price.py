@@ -13,20 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
-from isonomy.effects import words
+from isonomy.effects import experiment, words
 from isonomy.effects.bias import other_measure
 from isonomy.effects.estimators.collapse import AnyMeasure, Relative
 from isonomy.effects.estimators.errors import errors_of
-from isonomy.effects.experiment import (
-    Experiment,
-    Trial,
-    check_measure,
-    designed_errors,
-    from_design,
-    lines_of,
-    refuse_certain,
-    trial_of,
-)
+from isonomy.effects.experiment import Experiment, Trial
 from isonomy.errors import UsageError
 from isonomy.frames import Groups, Request, Sample
 from isonomy.inference import Verdict, rejected
@@ -160,8 +151,6 @@ def price_of_fairness(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PricePlan(Experiment):
-    """The call, and what follows from it and the schema."""
-
     corrected: Names
     budget: float
 
@@ -173,7 +162,6 @@ class PricePlan(Experiment):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of corrected effects."""
         return (self.corrected,) if isinstance(self.corrected, str) else tuple(self.corrected)
 
     @property
@@ -184,8 +172,7 @@ class PricePlan(Experiment):
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        """None: rows are ranked, so they are read."""
-        return ()
+        return ()  # rows are ranked, so they are read
 
 
 # ---- read
@@ -197,13 +184,13 @@ def read(plan: PricePlan) -> tuple[Sample, list[Trial]]:
     further = {} if plan.baseline is None else {"baseline": plan.baseline}
     request = plan.request(sums=False)
     sample = plan.source.rows(replace(request, numeric={**request.numeric, **corrected, **further}))
-    lines, trials = lines_of(sample, plan), []
+    lines, trials = experiment.lines_of(sample, plan), []
     for name in ("effect", *corrected):
         priced = replace(lines, factors={**lines.factors, "f": np.asarray(sample.columns[name], dtype=float)})
         if plan.designed:
-            trials.append(from_design(sample, priced, plan))
+            trials.append(experiment.from_design(sample, priced, plan))
         else:
-            trials.append(trial_of(sample, priced.sums(plan.formula.columns), plan, priced))
+            trials.append(experiment.trial_of(sample, priced.sums(plan.formula.columns), plan, priced))
     return sample, trials
 
 
@@ -219,8 +206,8 @@ def estimate(sample: Sample, trials: Sequence[Trial], plan: PricePlan) -> tuple[
         p = np.full(sample.size, float(np.average(lines.arm, weights=lines.weight)))
     else:
         p = np.asarray(sample.columns["propensity"], dtype=float)
-    refuse_certain(plan.propensity, p)
-    check_measure(first.parts[0], plan)
+    experiment.refuse_certain(plan.propensity, p)
+    experiment.check_measure(first.parts[0], plan)
     transformed = lines.factors["y"] * (lines.arm - p) / (p * (1 - p))
     scored, left = [], []
     for trial in trials:
@@ -232,7 +219,7 @@ def estimate(sample: Sample, trials: Sequence[Trial], plan: PricePlan) -> tuple[
         rank_by = difference if np.isfinite(difference).all() else effect
         scored.append(scores(transformed, difference, rank_by, lines.weight, plan.budget))
         errors = [errors_of(part.sums.moments(), plan.formula) for part in trial.parts]
-        errors, _ = designed_errors(errors, trial, plan)
+        errors, _ = experiment.designed_errors(errors, trial, plan)
         # The root mean square of the biases of all groups, without their sampling error.
         squares = [np.where(e.usable, e.gap.value**2 - e.gap.standard_error**2, np.nan) for e in errors]
         square = first.joined(squares)
@@ -242,8 +229,14 @@ def estimate(sample: Sample, trials: Sequence[Trial], plan: PricePlan) -> tuple[
     values = np.array([[value for value, _ in quantities] for quantities in scored])
     before, *after = ([influence for _, influence in quantities] for quantities in scored)
     influences = [before, *([new - old for old, new in zip(before, column, strict=True)] for column in after)]
-    error, df, few = _spreads(influences, lines.weight, sample)
-    change = Wald((values[1:] - values[0]).ravel(), np.ravel(error[1:]), np.ravel(df[1:]))
+    error = np.array([[standard_error(influence, lines.weight) for influence in row] for row in influences])
+    df, few = np.full(error[1:].size, np.inf), False
+    if sample.design is not None:
+        shares = [np.nan_to_num(np.stack(row, -1)) / lines.weight.sum() for row in influences]
+        spreads = [spread(sample.design, Influence.from_values(share)) for share in shares]
+        error = np.where(np.isfinite(error), np.sqrt([part.variance for part in spreads]), np.nan)
+        df, few = np.ravel([part.df for part in spreads[1:]]), bool((spreads[0].effective < FEWEST).any())
+    change = Wald((values[1:] - values[0]).ravel(), np.ravel(error[1:]), df)
     low, high = change.limits(plan.alpha)
     columns = {
         "candidates": tuple(name for name in plan.columns for _ in QUANTITIES),
@@ -266,20 +259,6 @@ def estimate(sample: Sample, trials: Sequence[Trial], plan: PricePlan) -> tuple[
         "few_clusters": few,
     }
     return columns, facts
-
-
-def _spreads(
-    influences: Sequence[Sequence[FloatArray]], weight: FloatArray, sample: Sample
-) -> tuple[FloatArray, FloatArray, bool]:
-    """Standard errors and degrees of freedom of means with these influences; and whether clusters are too few."""
-    if sample.design is None:
-        errors = np.array([[standard_error(influence, weight) for influence in row] for row in influences])
-        return errors, np.full(errors.shape, np.inf), False
-    shares = [np.nan_to_num(np.stack(row, -1)) / weight.sum() for row in influences]
-    spreads = [spread(sample.design, Influence.from_values(share)) for share in shares]
-    known = np.array([[np.isfinite(influence).all() for influence in row] for row in influences])
-    errors = np.where(known, np.sqrt([part.variance for part in spreads]), np.nan)
-    return errors, np.array([part.df for part in spreads]), bool((spreads[0].effective < FEWEST).any())
 
 
 def scores(
@@ -352,7 +331,6 @@ def decide(columns: Mapping[str, Any], plan: PricePlan) -> dict[str, Any]:
 
 
 def notes(columns: Mapping[str, Any], facts: Mapping[str, Any], plan: PricePlan) -> tuple[Note, ...]:
-    """Notes about the measure, the propensities and the clusters."""
     measure = plan.formula.measure
     return (
         *other_measure(measure, np.isfinite(facts["predicted"] + facts["observed"]), facts),

@@ -43,7 +43,6 @@ UNITS: Mapping[Measure, str] = {
 
 
 def meaning(options: Mapping[str, object]) -> str:
-    """What an effect is, in the measure of the call."""
     measure = options.get("measure")
     return EFFECTS.get("relative" if isinstance(measure, Relative) else str(measure), "")
 
@@ -54,7 +53,6 @@ Unit = Literal["ratio", "difference", "points"]
 
 
 def null(tolerance: float | None, measure: Measure, *, binary: bool) -> str:
-    """The hypothesis about each group."""
     limit = "equals"
     if tolerance is not None:
         points = measure == "difference" and binary
@@ -71,14 +69,12 @@ def unit(r: TreatmentBiasResult) -> Unit:
 
 
 def _amount(r: TreatmentBiasResult, value: float) -> str:
-    """An error or a bias, with its sign."""
     if unit(r) != "points" or not math.isfinite(value):
         return phrases.signed(value)
     return f"{'-' if value < 0 else '+'}{phrases.points(value)}"
 
 
 def count(r: TreatmentBiasResult, order: IntArray, tested: int) -> str:
-    """The groups with a bias, and how many have at most a small one."""
     biased = [r.labels[i] for i in order if r.verdicts[i] is Verdict.VIOLATION]
     within = sum(verdict is Verdict.WITHIN_TOLERANCE for verdict in r.verdicts)
     plural = "" if within == 1 else "s"
@@ -102,7 +98,6 @@ _ENDS: Mapping[Verdict, str] = {
 
 
 def finding(r: TreatmentBiasResult, i: int) -> str:
-    """One group: its predicted and observed effect, and how its error compares with that of the others."""
     ratio = unit(r) == "ratio"
     predicted, observed = (
         phrases.number(effect) if ratio else _amount(r, effect) for effect in (r.predicted[i], r.observed[i])
@@ -124,7 +119,6 @@ def finding(r: TreatmentBiasResult, i: int) -> str:
 
 
 def omnibus(r: TreatmentBiasResult, i: int) -> str:
-    """The test that the errors of all groups of a family are equal."""
     return (
         f"A single test that the errors of all groups by {r.families[i]} are equal gives "
         f"{phrases.pvalue(r.omnibus_pvalue[i])} (Cochran's Q divided by its degrees of freedom: "
@@ -133,7 +127,6 @@ def omnibus(r: TreatmentBiasResult, i: int) -> str:
 
 
 def detectable(r: TreatmentBiasResult, power: float) -> list[str]:
-    """The biases that the data could have shown."""
     sizes = r.detectable(power)
     known = sizes[np.isfinite(sizes)]
     if not known.size:
@@ -264,7 +257,6 @@ _SHARES: Mapping[Shares, str] = {
 def assumptions(
     r: TreatmentBiasResult | CorrectionsResult | PriceResult, *, experiment: bool = True
 ) -> tuple[tuple[str, str], ...]:
-    """What is assumed, and how it was checked."""
     alike = "differ between groups by at most 5 points, or by no more than chance explains"
     differ = f"differ between groups by more than 5 points and more than chance explains{_SHARES[r.shares]}"
     assigned = (
@@ -283,7 +275,6 @@ def assumptions(
 
 
 def limits(measure: Measure) -> tuple[str, ...]:
-    """What the result does not show."""
     return (
         "The result compares average effects of groups: predictions for people within a group may be wrong in ways "
         "that cancel out.",
@@ -321,7 +312,6 @@ CORRECTED_BY_ALL = "The error of {} could not be estimated: the correction of al
 
 
 def remaining(r: CorrectionsResult, i: int) -> str:
-    """The biases that remain after one strategy, on rows that were not used to find the correction."""
     left, before, raw = (phrases.number(values[i]) for values in (r.estimate, r.reference, r.bias_rms))
     tests = f"{phrases.share(r.bias_rejected[i])} of the tests for"
     if r.strategies[i] == "none":
@@ -338,12 +328,10 @@ def remaining(r: CorrectionsResult, i: int) -> str:
 
 
 def _named(strategy: str) -> str:
-    """A strategy in words: 'empirical bayes t'."""
     return strategy.replace("_", " ")
 
 
 def less(r: CorrectionsResult) -> str:
-    """The headline: whether a correction was shown to leave less bias."""
     shown, tried = int(r.shown.sum()), len(r.strategies) - 1
     if not tried:
         return "Nothing was compared: no correction was evaluated."
@@ -377,7 +365,6 @@ QUANTITY_NAMES: Mapping[str, str] = {
 
 
 def price(r: PriceResult, i: int) -> str:
-    """One quantity of one column."""
     between = phrases.interval(float(r.ci_low[i]), float(r.ci_high[i]), r.alpha)
     return (
         f"{r.candidates[i]}: the {QUANTITY_NAMES[r.metric[i]]} was {phrases.number(r.reference[i])} before the "
@@ -386,7 +373,6 @@ def price(r: PriceResult, i: int) -> str:
 
 
 def trade(r: PriceResult, i: int) -> str:
-    """The bias that a column of corrected effects leaves."""
     after, before = phrases.number(r.bias_after[i]), phrases.number(r.bias_before[i])
     return (
         f"{r.candidates[i]}: the root mean square of the biases, without sampling error, is {after} after the "
@@ -395,7 +381,6 @@ def trade(r: PriceResult, i: int) -> str:
 
 
 def price_headline(r: PriceResult) -> str:
-    """How many changes were shown."""
     shown, compared = int(r.shown.sum()), int(np.isfinite(r.adjusted_pvalue).sum())
     number, were = (str(shown), "was" if shown == 1 else "were") if shown else ("none", "was")
     return f"Price measured: {number} of {compared} changes of the ranking {were} shown to be more than chance."

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import isonomy as iso
-from isonomy.effects.estimators.designs import Clustered
-from isonomy.effects.estimators.moments import ExperimentRows
+from isonomy.effects.estimators.moments import Clustered, ExperimentRows
 from isonomy.errors import DataError, UsageError
 from isonomy.results import Status
 from support.tables import experiment
@@ -166,7 +165,7 @@ def test_resampled_variance_is_that_of_cluster_totals() -> None:
     group, y, w = np.unique(made["group"], return_inverse=True)[1], made["outcome"].astype(float), made["w"]
     factors = {"y": y, "f": made["effect"]}
     lines = ExperimentRows(factors, made["treatment"].astype(np.intp), made["outcome"], w, ((group, 3),))
-    sample = Clustered(lines.sums(("y", "yf"))[0], lines, made["shop"], np.zeros(4_000, dtype=np.intp))
+    sample = Clustered.from_lines(("y", "yf"), lines, made["shop"], np.zeros(4_000, dtype=np.intp), 1)
     draws = sample.resampled(4_000, np.random.default_rng(2)).mean[:, 0, 0, 0]
     here = (group == 0) & (lines.arm == 0)
     mean = (w * y)[here].sum() / w[here].sum()

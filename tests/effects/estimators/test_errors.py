@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isonomy.effects.estimators.collapse import Formula
-from isonomy.effects.estimators.errors import GroupEffects, effects_of, errors_of, errors_of_halves
+from isonomy.effects.estimators.errors import GroupEffects, effects_of, errors_of
 from isonomy.effects.estimators.moments import ArmMoments
 from isonomy.numerics.status import Status
 
@@ -61,7 +61,7 @@ def test_given_effects_have_their_own_standard_error() -> None:
 def test_halves_take_predictions_from_one_and_outcomes_from_the_other() -> None:
     other = moments([[90, 90]] * 3, [[0.5, 0.7]] * 3, [[0.1, 0]] * 3)
     for rest in ("standardized", "pooled"):
-        errors = errors_of_halves(sound(), other, Formula(rest=rest))
+        errors = errors_of(sound(), Formula(rest=rest), estimation=other)
         np.testing.assert_allclose(errors.effects.predicted, [1.25, 1.2, 1.5])
         np.testing.assert_allclose(errors.effects.observed, 1.4)
         np.testing.assert_allclose(errors.error.value, errors.effects.error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from isonomy.effects.estimators.heldout import REACH, densities, density
+from isonomy.effects.estimators.shrinkage import REACH, densities, density
 
 
 def test_a_density_is_scipys_with_the_same_bandwidth() -> None:

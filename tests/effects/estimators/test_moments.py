@@ -10,7 +10,15 @@ import pytest
 from scipy import stats
 
 from isonomy.effects.estimators import moments as module
-from isonomy.effects.estimators.collapse import COLLAPSES, CollapseName, EstimatorName, Formula, Measure, pieces
+from isonomy.effects.estimators.collapse import (
+    COLLAPSES,
+    CollapseName,
+    EstimatorName,
+    Formula,
+    Measure,
+    gradients,
+    pieces,
+)
 from isonomy.effects.estimators.errors import effects_of, errors_of
 from isonomy.effects.estimators.moments import (
     COLUMNS,
@@ -73,7 +81,7 @@ def test_a_correction_moves_the_moments_as_it_moves_the_rows() -> None:
         stacked = np.stack(columns, -1)
         return of_rows(names, [list(group) for group in stacked])
 
-    expected, actual = moments(factors["f"] - delta[:, None, None]), moments(factors["f"]).shifted(delta)
+    expected, actual = moments(factors["f"] - delta[:, None, None]), moments(factors["f"]).corrected(np.ones(2), delta)
     assert expected.cov is not None
     assert actual.cov is not None
     np.testing.assert_allclose(actual.mean, expected.mean, rtol=1e-9)
@@ -161,14 +169,14 @@ def moments() -> ArmMoments:
 def test_gradients_are_derivatives(collapse: CollapseName, measure: Measure, estimator: EstimatorName) -> None:
     base = moments()
     formula = Formula(measure, collapse, estimator, ("x:a", "x:b"))
-    for part, smooth in enumerate(pieces(base, formula)):
+    for part, (value, gradient) in enumerate(zip(pieces(base, formula), gradients(base, formula), strict=True)):
         for group, arm, k in ((0, 0, 0), (1, 1, 1), (2, 0, 5), (0, 1, 2), (1, 0, 6), (2, 1, 7)):
             step = 1e-6
             moved = base.mean.copy()
             moved[group, arm, k] += step
             shifted = pieces(replace(base, mean=moved), formula, fitted=base)
-            slope = (shifted[part].value[group] - smooth.value[group]) / step
-            assert smooth.gradient[group, arm, k] == pytest.approx(slope, rel=1e-4, abs=1e-6)
+            slope = (shifted[part][group] - value[group]) / step
+            assert gradient[group, arm, k] == pytest.approx(slope, rel=1e-4, abs=1e-6)
 
 
 def experiment(rows: int, **design: Any) -> ExperimentRows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isonomy.effects.estimators.ratio import (
+from isonomy.effects.estimators.errors import (
     Gap,
     all_groups,
     plain_ratio,

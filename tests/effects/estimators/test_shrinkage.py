@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import isonomy as iso
 from isonomy.effects.estimators.shrinkage import (
     BORROWING,
     NAMES,
@@ -17,8 +18,6 @@ from isonomy.effects.estimators.shrinkage import (
     factor,
     name_of,
     normal_means,
-    risk_of,
-    spread_of,
     strategies_of,
 )
 from isonomy.errors import UnknownOption, UsageError
@@ -76,8 +75,10 @@ def test_risk_against_simulation() -> None:
     estimate = b + rng.normal(size=(200_000, 4))
     for name in STRATEGIES:
         left = b - factor(name, Detected(estimate, np.ones(estimate.shape))) * estimate
-        np.testing.assert_allclose(risk_of(name, b, 0.05, "squared"), (left**2).mean(0), atol=0.02)
-        np.testing.assert_allclose(risk_of(name, b, 0.05, "absolute"), np.abs(left).mean(0), atol=0.01)
+        np.testing.assert_allclose(iso.correction_risk(b, [name])[name], (left**2).mean(0), atol=0.02)
+        np.testing.assert_allclose(
+            iso.correction_risk(b, [name], loss="absolute")[name], np.abs(left).mean(0), atol=0.01
+        )
 
 
 def test_all_strategies_unless_some_are_named() -> None:
@@ -113,7 +114,10 @@ ERROR, SE = np.array([0.10, 0.55, 0.32, 0.21, 0.40]), np.array([0.10, 0.12, 0.08
 
 def test_the_spread_is_that_of_dersimonian_and_laird() -> None:
     meta = pytest.importorskip("statsmodels.stats.meta_analysis")
-    assert spread_of(ERROR, SE) == pytest.approx(meta.combine_effects(ERROR, SE**2, method_re="dl").tau2, rel=1e-12)
+    between = meta.combine_effects(ERROR, SE**2, method_re="dl").tau2
+    mean = np.average(ERROR, weights=1 / (SE**2 + between))
+    expected = mean + between / (SE**2 + between) * (ERROR - mean)
+    np.testing.assert_allclose(normal_means(ERROR, SE), expected, rtol=1e-12)
 
 
 def test_equal_errors_are_corrected_alike() -> None:

@@ -5,6 +5,9 @@ P = M / m0, where m0 is the mean outcome of the controls and M = E[Y(0) f(X)] is
 the group would have under treatment. Each collapse below is a formula for M. A difference has weights 1: P is the
 plain mean of the predictions. Arm means can be adjusted for covariates, by least squares within each arm or by
 predictions fitted on other rows.
+
+Every estimator is a smooth function of a few means within the two arms of each group. Its derivative with respect to
+those means is the influence function: a row of arm ``a`` moves it by ``gradient[a] @ (row - mean[a]) / n[a]``.
 """
 
 from __future__ import annotations
@@ -16,24 +19,15 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from isonomy.effects.estimators.moments import CONTROL, TREATED, ArmMoments, Arms, Smooth
-from isonomy.numerics.arrays import BoolArray, FloatArray
+from isonomy.effects.estimators.moments import CONTROL, TREATED, ArmMoments
+from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray
 from isonomy.options import NAMES, Also, Option
 
 Measure = Literal["relative", "difference"]
 # What uplift analysts call the two.
 CALLED = {
-    "uplift": "difference",
-    "incremental": "difference",
-    "absolute": "difference",
-    "risk_difference": "difference",
-    "ate": "difference",
-    "cate": "difference",
-    "lift": "relative",
-    "ratio": "relative",
-    "risk_ratio": "relative",
-    "relative_risk": "relative",
-    "relative_uplift": "relative",
+    **dict.fromkeys(("uplift", "incremental", "absolute", "risk_difference", "ate", "cate"), "difference"),
+    **dict.fromkeys(("lift", "ratio", "risk_ratio", "relative_risk", "relative_uplift"), "relative"),
 }
 NamedMeasure = Annotated[Measure, Also(CALLED)]
 CollapseName = Literal["control_outcome", "average", "weighted", "normalized", "positives", "positives_inverse"]
@@ -91,21 +85,38 @@ AnyMeasure = NamedMeasure | Relative
 Estimator = Literal["arm_means"] | Regression | Aipw
 
 
-@dataclass(frozen=True, slots=True)
-class Collapse:
-    """One way to collapse relative effects: the columns it needs, and its formula for M."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Arms:
+    """Arm means as ingredients of formulas.
+
+    ``slopes`` adjusts a mean for the chance imbalance of covariates between the arms: mean + slope @ (overall - arm).
+    Keys are (arm, column), values coefficients on all columns, shape ``(G, k)``. Adjusting by a slope that was itself
+    estimated costs nothing to first order (Lin 2013).
+    """
 
     columns: tuple[str, ...]
-    formula: Callable[[Arms], Smooth]
-    baseline: bool = False  # needs the predicted outcome without treatment
+    n: FloatArray
+    means: AnyArray
+    slopes: Mapping[tuple[int, str], FloatArray]
+
+    def overall(self, name: str) -> AnyArray:
+        return self._both()[..., self.columns.index(name)]
+
+    def mean(self, arm: int, name: str) -> AnyArray:
+        value, slope = self.means[..., arm, self.columns.index(name)], self.slopes.get((arm, name))
+        return value if slope is None else value + (slope * (self._both() - self.means[..., arm, :])).sum(-1)
+
+    def _both(self) -> AnyArray:
+        share = self.n / np.maximum(self.n.sum(-1, keepdims=True), 1.0)
+        return (share[..., None] * self.means).sum(-2)
 
 
-def _positives(arms: Arms, *, inverse: bool = False) -> Smooth:
+def _positives(arms: Arms, *, inverse: bool = False) -> AnyArray:
     """Positive outcomes of both arms, equation (20): (c lambda^2 + t psi) / (c lambda + t).
 
     ``inverse``: treated outcomes are weighted by 1/f instead, (sum_c f + t) / (c + sum_t 1/f).
     """
-    n0, n1 = arms.moments.n[..., CONTROL], arms.moments.n[..., TREATED]
+    n0, n1 = arms.n[..., CONTROL], arms.n[..., TREATED]
     control, treated = arms.mean(CONTROL, "y") * n0, arms.mean(TREATED, "y") * n1  # numbers of events
     weighted = arms.mean(CONTROL, "yf") * n0
     if inverse:
@@ -115,18 +126,17 @@ def _positives(arms: Arms, *, inverse: bool = False) -> Smooth:
     return arms.mean(CONTROL, "y") * share
 
 
-COLLAPSES: Mapping[CollapseName, Collapse] = {
+# The columns that each collapse of relative effects needs ("h": the predicted outcome without treatment), and its M.
+COLLAPSES: Mapping[CollapseName, tuple[tuple[str, ...], Callable[[Arms], AnyArray]]] = {
     # Outcomes of the controls as weights: sum_c Y f / n_c. For 0/1 outcomes, f among the control positives.
-    "control_outcome": Collapse(("y", "yf"), lambda arms: arms.mean(CONTROL, "yf")),
+    "control_outcome": (("y", "yf"), lambda arms: arms.mean(CONTROL, "yf")),
     # Plain average, equation (56): right only if Y(0) does not depend on X.
-    "average": Collapse(("y", "f"), lambda arms: arms.mean(CONTROL, "y") * arms.overall("f")),
+    "average": (("y", "f"), lambda arms: arms.mean(CONTROL, "y") * arms.overall("f")),
     # Predicted baselines as weights: divided by the control mean (16), or normalized to sum to one.
-    "weighted": Collapse(("y", "h", "hf"), lambda arms: arms.overall("hf"), baseline=True),
-    "normalized": Collapse(
-        ("y", "h", "hf"), lambda arms: arms.mean(CONTROL, "y") * arms.overall("hf") / arms.overall("h"), baseline=True
-    ),
-    "positives": Collapse(("y", "yf"), _positives),
-    "positives_inverse": Collapse(("y", "yf", "y/f"), partial(_positives, inverse=True)),
+    "weighted": (("y", "h", "hf"), lambda arms: arms.overall("hf")),
+    "normalized": (("y", "h", "hf"), lambda arms: arms.mean(CONTROL, "y") * arms.overall("hf") / arms.overall("h")),
+    "positives": (("y", "yf"), _positives),
+    "positives_inverse": (("y", "yf", "y/f"), partial(_positives, inverse=True)),
 }
 
 
@@ -144,7 +154,7 @@ class Formula:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns whose moments it needs, in order."""
-        names = COLLAPSES[self.collapse].columns if self.measure == "relative" else ("y", "f")
+        names = COLLAPSES[self.collapse][0] if self.measure == "relative" else ("y", "f")
         if not self.outcomes:  # the predicted baseline stands for the control mean
             names = tuple(name for name in names if name != "y")
             return tuple(dict.fromkeys((*names, "h"))) if self.measure == "relative" else names
@@ -159,27 +169,46 @@ class Formula:
 
 
 def pieces(
-    moments: ArmMoments, formula: Formula, known: FloatArray | None = None, fitted: ArmMoments | None = None
-) -> tuple[Smooth, Smooth, Smooth]:
-    """Tops and bottom of the effects of each group: predicted = first / third, observed = second / third.
+    moments: ArmMoments,
+    formula: Formula,
+    known: FloatArray | None = None,
+    fitted: ArmMoments | None = None,
+    means: AnyArray | None = None,
+) -> AnyArray:
+    """Tops and bottom of the effects of each group (first axis): predicted = first / third, observed = second / third.
 
     The bottom of a difference is 1. ``known``: effects and standard errors (last axis) that the caller gives instead of
     the experiment's. ``fitted``: the moments that slopes of an adjustment come from, if ``moments`` has no covariances.
+    ``means`` replaces those of the moments.
     """
-    arms = Arms(moments, slopes(moments if fitted is None else fitted, formula))
+    values = moments.mean if means is None else means
+    arms = Arms(moments.columns, moments.n, values, slopes(moments if fitted is None else fitted, formula))
     difference = formula.measure == "difference"
     with np.errstate(divide="ignore", invalid="ignore"):
         if difference:
-            predicted, bottom = arms.overall("f"), arms.constant(1.0)
+            predicted, bottom = arms.overall("f"), np.ones(moments.n.shape[:-1])
         elif formula.outcomes:
-            predicted, bottom = COLLAPSES[formula.collapse].formula(arms), arms.mean(CONTROL, "y")
+            predicted, bottom = COLLAPSES[formula.collapse][1](arms), arms.mean(CONTROL, "y")
         else:
             bottom = arms.overall("h")
             predicted = arms.overall("hf") if formula.collapse == "normalized" else arms.overall("f") * bottom
         if known is not None:
-            return predicted, bottom * known[..., 0], bottom
+            return np.stack([predicted, bottom * known[..., 0], bottom])
         treated = arms.mean(TREATED, "y")
-        return predicted, treated - arms.mean(CONTROL, "y") if difference else treated, bottom
+        return np.stack([predicted, treated - arms.mean(CONTROL, "y") if difference else treated, bottom])
+
+
+def gradients(moments: ArmMoments, formula: Formula, known: FloatArray | None = None) -> FloatArray:
+    """Derivatives of `pieces` with respect to the arm means, shape ``(3, ..., G, 2, k)``.
+
+    Complex steps, f(x + ih) = f(x) + ih f'(x): exact to rounding, because nothing cancels.
+    """
+    step, gradient = 1e-30, np.zeros((3, *moments.mean.shape))
+    for place in np.ndindex(moments.mean.shape[-2:]):
+        means = moments.mean.astype(complex)
+        means[..., *place] += 1j * step
+        gradient[..., *place] = pieces(moments, formula, known, moments, means).imag / step
+    return gradient
 
 
 FOLDS = 3

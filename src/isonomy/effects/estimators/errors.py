@@ -1,28 +1,169 @@
-"""Errors of groups from moments: predicted and observed effects, the laws of errors and biases, and a status."""
+"""Errors of groups: ratios of means with their laws, the rest of each group, the bias, and the law of a design.
+
+An error is B = (M - m1) / m0, so B = b holds exactly when M - m1 - b m0 = 0: a linear contrast of means, tested with
+Welch's degrees of freedom. The interval contains the b that are not rejected (`Fieller`), so testing an end of the
+interval gives p = alpha. A difference is a ratio whose bottom is 1, and all formulas then reduce to estimate +- t se.
+
+Known propensities and strata of the randomization are weights: a treated row stands for 1 / p people of its group, a
+control row for 1 / (1 - p). Means are then weighted by mass (Hajek), and every estimate is a smooth function of them.
+Its variance is the sum over clusters of squared sums of influences, as in `isonomy.inference.designs`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from scipy import special
+import numpy.typing as npt
 
-from isonomy.effects.estimators.collapse import Formula, pieces
-from isonomy.effects.estimators.moments import CONTROL, TREATED, ArmMoments, Sums, draw_moments
-from isonomy.effects.estimators.ratio import (
-    Gap,
-    all_groups,
-    fieller_ratio,
-    plain_ratio,
-    satterthwaite,
-    standardized_rest,
-    total_of_others,
-    under,
-)
-from isonomy.inference.designs import Law
-from isonomy.inference.effect import Fieller
-from isonomy.numerics.arrays import BoolArray, FloatArray
+from isonomy.effects.estimators.collapse import Formula, gradients, pieces
+from isonomy.effects.estimators.moments import CONTROL, TREATED, ArmMoments, ExperimentRows, draw_moments
+from isonomy.inference.designs import FEWEST, Influence, Law, Spread, spread
+from isonomy.inference.effect import Effect, Fieller, Limits
+from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray
+from isonomy.numerics.roots import bisection
 from isonomy.numerics.status import Status
+
+
+def fieller_ratio(values: Limits, gradients: Limits, moments: ArmMoments, lost: int = 0) -> Fieller:
+    """The ratio of two smooth functions of arm means. ``lost``: coefficients estimated in each arm."""
+    (top, bottom), (up, down), cov = values, gradients, moments.cov
+    assert cov is not None
+    used = ((up != 0) | (down != 0)).any(-1)
+    free = np.where(used, moments.n - 1 - lost, np.inf)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = np.where(used, (moments.n - 1) / free / moments.n, 0.0)
+
+        def product(left: FloatArray, right: FloatArray) -> FloatArray:
+            return np.einsum("...i,...ij,...j->...", left, cov, right) * scale
+
+        contrast = up - (top / bottom)[..., None, None] * down
+        per_arm = np.maximum(product(contrast, contrast), 0.0)
+        df = per_arm.sum(-1) ** 2 / (per_arm**2 / free).sum(-1)
+        # No variance at all: any law will do, and the normal law has no further parameter.
+        df = np.where(per_arm.sum(-1) > 0, df, np.inf)
+        tt, tb, bb = (product(*pair).sum(-1) for pair in ((up, up), (up, down), (down, down)))
+    bad = (free < 1).any(-1)
+    tt, df = np.where(bad, np.nan, np.maximum(tt, 0.0)), np.where(bad, np.nan, df)
+    return Fieller(top, bottom, tt, tb, np.maximum(bb, 0.0), df)
+
+
+def plain_ratio(value: FloatArray, variance: FloatArray, df: FloatArray | float = np.inf) -> Fieller:
+    """An estimate with a variance, as the ratio whose bottom is one."""
+    value = np.asarray(value, dtype=float)
+    zero = np.zeros(value.shape)
+    return Fieller(value, np.ones(value.shape), np.asarray(variance, dtype=float), zero, zero, zero + df)
+
+
+def select(ratios: Fieller, groups: AnyArray | slice) -> Fieller:
+    return Fieller(*(np.asarray(getattr(ratios, part.name))[..., groups] for part in fields(ratios)))
+
+
+def under(ratios: Fieller, law: Law) -> Fieller:
+    """The same ratios, their covariance multiplied by a design effect, with the design's degrees of freedom."""
+    effect = law.effect
+    return replace(ratios, tt=ratios.tt * effect, tb=ratios.tb * effect, bb=ratios.bb * effect, df=law.df)
+
+
+def total_of_others(values: FloatArray, usable: BoolArray) -> FloatArray:
+    """The total over usable groups (last axis) minus each group's part."""
+    values = np.where(usable, values, 0.0)
+    return values.sum(-1, keepdims=True) - values
+
+
+def standardized_rest(groups: Fieller, size: FloatArray, usable: BoolArray) -> Fieller:
+    """All other groups as one, each with its share of their rows: sum share top / sum share bottom.
+
+    Pooling the rows instead is confounded when treated shares differ between groups. Shares are estimated too, and
+    their multinomial variance is counted. Groups that are not usable are left out of every rest.
+    """
+
+    def others(values: FloatArray) -> FloatArray:
+        return total_of_others(values, usable)
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        total = others(size)
+        total = np.where(total > 0, total, np.nan)
+        mean = {name: others(size * getattr(groups, name)) / total for name in ("top", "bottom")}
+
+        def covariance(within: FloatArray, left: str, right: str) -> FloatArray:
+            shares = others(size * getattr(groups, left) * getattr(groups, right)) / total - mean[left] * mean[right]
+            return others(size**2 * within) / total**2 + shares / total
+
+        tt, tb = covariance(groups.tt, "top", "top"), covariance(groups.tb, "top", "bottom")
+        bb = covariance(groups.bb, "bottom", "bottom")
+        # Satterthwaite over groups; evaluated at one common value, since df only matters where rows are few.
+        common = np.where(usable, size * groups.top, 0).sum(-1) / np.where(usable, size * groups.bottom, 0).sum(-1)
+        within = size**2 * groups.contrast_variance(common[..., None])
+        df = others(within) ** 2 / others(within**2 / groups.df)
+    df = np.where(np.isfinite(total), np.where(np.isfinite(df), df, np.inf), np.nan)
+    return Fieller(mean["top"], mean["bottom"], np.maximum(tt, 0.0), tb, np.maximum(bb, 0.0), df)
+
+
+def all_groups(groups: Fieller, size: FloatArray, usable: BoolArray) -> Fieller:
+    """All usable groups as one, each with its share of rows: the rest of a further group that has no rows."""
+    further = Fieller(*(np.append(getattr(groups, part.name), 1.0) for part in fields(groups)))
+    return select(standardized_rest(further, np.append(size, 0.0), np.append(usable, False)), slice(-1, None))
+
+
+def satterthwaite(left: Fieller, right: Fieller) -> FloatArray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first, second = left.standard_error**2, right.standard_error**2
+        df = (first + second) ** 2 / (first**2 / left.df + second**2 / right.df)
+    return np.where(np.isnan(df) & np.isfinite(first + second), np.inf, df)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gap(Effect):
+    """The difference of two independent effects: the same, up to sign, whichever of the two is called the group.
+
+    Limits are built from theirs (Zou and Donner's MOVER), which keeps the skewness of both.
+    """
+
+    left: Effect
+    right: Effect
+    df: FloatArray | float = np.inf
+
+    @property
+    def value(self) -> FloatArray:
+        with np.errstate(invalid="ignore"):
+            return self.left.value - self.right.value
+
+    @property
+    def standard_error(self) -> FloatArray:
+        return np.hypot(self.left.standard_error, self.right.standard_error)
+
+    def interval(self, critical: npt.ArrayLike) -> Limits:
+        left, right = self.left, self.right
+        (low_left, high_left), (low_right, high_right) = left.interval(critical), right.interval(critical)
+        with np.errstate(invalid="ignore"):
+            below = np.hypot(left.value - low_left, high_right - right.value)
+            above = np.hypot(high_left - left.value, right.value - low_right)
+            return left.value - right.value - below, left.value - right.value + above
+
+    def statistic(self, null: npt.ArrayLike) -> FloatArray:
+        return np.square(self.root(null))
+
+    def root(self, null: npt.ArrayLike = 0.0) -> FloatArray:
+        """The critical value at which a limit reaches ``null``, with the sign of value - null."""
+        target, unknown = np.asarray(null, dtype=float), np.isnan(self.standard_error)
+        sign = np.sign(self.value - target)
+
+        def short(t: FloatArray) -> BoolArray:
+            low, high = self.interval(t**2)
+            return np.asarray(np.where(sign > 0, low - target, target - high) > 0)
+
+        low, high, reached = np.zeros(sign.shape), np.ones(sign.shape), unknown | (sign == 0)
+        with np.errstate(invalid="ignore"):
+            for _ in range(20):  # double until the limit has passed the null: up to a million standard errors
+                reached = reached | ~short(high)
+                if reached.all():
+                    break
+                low, high = np.where(reached, low, high), np.where(reached, high, 2 * high)
+            high = bisection(short, low, high)
+        root = np.where(sign == 0, 0.0, np.copysign(np.where(reached, high, np.inf), sign))
+        return np.where(unknown, np.nan, root)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,16 +177,13 @@ class GroupEffects:
 
     @property
     def error(self) -> FloatArray:
-        """Predicted minus observed."""
         return self.predicted - self.observed
 
     @property
     def rest_error(self) -> FloatArray:
-        """Predicted minus observed, of the rest."""
         return self.rest_predicted - self.rest_observed
 
     def observed_in(self, other: GroupEffects) -> GroupEffects:
-        """Predicted effects of these rows, observed effects of others."""
         return replace(self, observed=other.observed, rest_observed=other.rest_observed)
 
 
@@ -63,14 +201,7 @@ class Errors:
 
     @property
     def usable(self) -> BoolArray:
-        """Groups that are answered."""
         return np.array([s is Status.OK for s in self.status])
-
-    def under(self, error: Law, bias: Law, few: BoolArray) -> Errors:
-        """The same errors and biases under the laws of a design; ``few``: groups of too few clusters."""
-        gap = Gap(under(self.error, bias), under(self.rest, bias), bias.df)
-        designed = replace(self, error=under(self.error, error), gap=gap, design_effect=bias.effect)
-        return designed.without(few, Status.FEW_CLUSTERS)
 
     def without(self, groups: BoolArray, reason: Status) -> Errors:
         """The same, with some groups not answered for this reason."""
@@ -88,50 +219,48 @@ class Errors:
         return replace(self, error=error, rest=rest, gap=Gap(error, rest, satterthwaite(error, rest)))
 
 
-def errors_of(moments: ArmMoments, formula: Formula, known: FloatArray | None = None) -> Errors:
-    """Everything from one sample: the error is a single ratio, its top and bottom correlated.
+def errors_of(
+    moments: ArmMoments, formula: Formula, known: FloatArray | None = None, estimation: ArmMoments | None = None
+) -> Errors:
+    """Errors and biases. From one sample, the error is a single ratio, its top and bottom correlated.
 
-    ``known``: effects and standard errors (last axis) that the caller gives; NaN for a group without.
+    ``known``: effects and standard errors (last axis) that the caller gives; NaN for a group without. ``estimation``:
+    another half of the rows, from which observed effects are taken: independent by construction.
     """
-    predicted, observed, bottom = pieces(moments, formula, known)
-    error = fieller_ratio(predicted - observed, bottom, moments, formula.lost)
-    if known is not None:
-        variance = error.tt + (bottom.value * known[..., 1]) ** 2
-        error = replace(error, tt=variance, df=np.full(variance.shape, np.inf))
-    status = statuses(moments, formula, error, known)
-    in_rest = _in_rest(status, error)
-    if formula.rest == "pooled":
-        others = moments.others(in_rest)
-        predicted, observed, bottom = pieces(others, formula)
-        rest = fieller_ratio(predicted - observed, bottom, others, formula.lost)
-    else:
-        rest = standardized_rest(error, moments.n.sum(-1), in_rest)
-    gap = Gap(error, rest, satterthwaite(error, rest))
-    return Errors(effects_of(moments, formula, in_rest, known), error, rest, gap, status, in_rest)
+    samples = (moments,) if estimation is None else (moments, estimation)
 
-
-def errors_of_halves(prediction: ArmMoments, estimation: ArmMoments, formula: Formula) -> Errors:
-    """Predicted effects from one half of the rows, observed ones from the other: independent by construction."""
-    halves = (prediction, estimation)
-
-    def ratios(parts: tuple[ArmMoments, ...]) -> list[Fieller]:
-        """The predicted effects of the first part, and the observed effects of the second."""
-        both = [(pieces(part, formula), part) for part in parts]
-        return [fieller_ratio(both[i][0][i], both[i][0][2], both[i][1], formula.lost) for i in (0, 1)]
+    def ratios(parts: Sequence[ArmMoments], known: FloatArray | None = None) -> list[Fieller]:
+        laws = []
+        for i, part in enumerate(parts):
+            terms = pieces(part, formula, known), gradients(part, formula, known)
+            value, gradient = ((term[0] - term[1] if estimation is None else term[i], term[2]) for term in terms)
+            laws.append(fieller_ratio(value, gradient, part, formula.lost))
+        return laws
 
     def difference(pair: list[Fieller]) -> Fieller:
+        if estimation is None:
+            return pair[0]
         value = pair[0].value - pair[1].value
         return plain_ratio(value, pair[0].standard_error ** 2 + pair[1].standard_error ** 2, satterthwaite(*pair))
 
-    laws = ratios(halves)
-    reasons = [statuses(half, formula, law, None) for half, law in zip(halves, laws, strict=True)]
-    status = tuple(first if first is not Status.OK else second for first, second in zip(*reasons, strict=True))
-    in_rest = _in_rest(status, laws[0]) & _in_rest(status, laws[1])
+    laws = ratios(samples, known)
+    if known is not None:
+        variance = laws[0].tt + (laws[0].bottom * known[..., 1]) ** 2
+        laws = [replace(laws[0], tt=variance, df=np.full(variance.shape, np.inf))]
+    reasons = [statuses(sample, formula, law, known) for sample, law in zip(samples, laws, strict=True)]
+    status = tuple(
+        first if first is not Status.OK else last for first, last in zip(reasons[0], reasons[-1], strict=True)
+    )
+    # A group without control outcomes still belongs to the rest of the others; one without an arm cannot.
+    in_rest = np.array([s in (Status.OK, Status.ZERO_BASELINE, Status.CONSTANT) for s in status])
+    in_rest &= np.isfinite([law.top + law.tt + law.bottom for law in laws]).all(0)
     if formula.rest == "pooled":
-        rests = ratios(tuple(half.others(in_rest) for half in halves))
+        rests = ratios([sample.others(in_rest) for sample in samples])
     else:
-        rests = [standardized_rest(law, half.n.sum(-1), in_rest) for law, half in zip(laws, halves, strict=True)]
-    effects = effects_of(prediction, formula, in_rest).observed_in(effects_of(estimation, formula, in_rest))
+        rests = [standardized_rest(law, part.n.sum(-1), in_rest) for law, part in zip(laws, samples, strict=True)]
+    effects = effects_of(moments, formula, in_rest, known)
+    if estimation is not None:
+        effects = effects.observed_in(effects_of(estimation, formula, in_rest))
     error, rest = difference(laws), difference(rests)
     return Errors(effects, error, rest, Gap(error, rest, satterthwaite(error, rest)), status, in_rest)
 
@@ -144,43 +273,19 @@ def effects_of(
     fitted: ArmMoments | None = None,
 ) -> GroupEffects:
     """Values only; ``moments`` may have further leading axes (resamples). ``fitted``: see `pieces`."""
-    tops = [part.value for part in pieces(moments, formula, known, fitted)]
+    tops = pieces(moments, formula, known, fitted)
     there = (moments.n > 0).all(-1) if known is None else moments.n[..., CONTROL] > 0
     if formula.rest == "pooled":
         fit = None if fitted is None else fitted.others(in_rest)
-        rest = [part.value for part in pieces(moments.others(in_rest), formula, None, fit)]
+        rest = pieces(moments.others(in_rest), formula, None, fit)
     else:
-        rest = [total_of_others(moments.n.sum(-1) * top, in_rest & there) for top in tops]
+        rest = total_of_others(moments.n.sum(-1) * tops, in_rest & there)
     with np.errstate(divide="ignore", invalid="ignore"):
         predicted, observed = (np.where(there, top / tops[2], np.nan) for top in tops[:2])
         return GroupEffects(predicted, observed, rest[0] / rest[2], rest[1] / rest[2])
 
 
-FEW_ROWS = 30  # in an arm: fewer are no clear evidence of what was predicted
-
-
-def as_differences(errors: Errors, n: FloatArray) -> tuple[float, float, float] | None:
-    """Predicted effect, observed difference and observed ratio of all groups, if predicted ratios are differences.
-
-    That is clear only if, taken as ratios, they are off by a factor of two and beyond chance (p <= 1e-6), and ten
-    times as far from the observed ratio as from the observed difference. None otherwise. ``n``: rows by group and arm.
-    """
-    used, effects, size = errors.usable, errors.effects, n.sum(-1)
-    arms = n[used].sum(0)
-    if arms[arms > 0].min(initial=np.inf) < FEW_ROWS or not used.any():  # given effects have one arm
-        return None
-    whole = all_groups(errors.error, size, used)
-    weight = (size * errors.error.bottom)[used]
-    predicted, ratio = (float(weight @ effect[used] / weight.sum()) for effect in (effects.predicted, effects.observed))
-    difference = (ratio - 1) * float(whole.bottom[0])
-    off = predicted < ratio / 2 or predicted > 2 * ratio
-    near = abs(predicted - difference) <= abs(predicted - ratio) / 10
-    clear = ratio > 0 and off and float(whole.pvalue()[0]) <= 1e-6 and (near or predicted < 0)
-    return (predicted, difference, ratio) if clear else None
-
-
 def statuses(moments: ArmMoments, formula: Formula, law: Fieller, known: FloatArray | None) -> tuple[Status, ...]:
-    """Why a group cannot be answered, or `Status.OK`."""
     n = moments.n
     with np.errstate(invalid="ignore"):
         fewest = n.min(-1) if known is None else n[..., CONTROL]
@@ -200,47 +305,65 @@ def statuses(moments: ArmMoments, formula: Formula, law: Fieller, known: FloatAr
     return tuple(conditions[i][1] for i in first)
 
 
-def events_expected(errors: Errors, sums: Sums, formula: Formula) -> FloatArray:
-    """How many events the smaller arm of each group may expect if it has the error of its rest.
+def under_design(
+    errors: Errors, lines: ExperimentRows, formula: Formula, moments: ArmMoments
+) -> tuple[Errors, Fieller, Spread]:
+    """Errors under the law of the design, all groups as one, and the sums over clusters behind the biases.
 
-    For a 0/1 outcome, as in `EventCounts.expected`; for any other, outcomes other than zero.
+    ``lines`` has one partition alone, with its design; ``errors`` are those without the design.
     """
-    counts = sums.counts
-    if sums.binary:
-        return counts.expected(null_effect(errors), relative=formula.measure == "relative")
+    ((group, groups),) = lines.groups
+    assert lines.design is not None
+    values = np.stack([lines.values(name) for name in moments.columns], -1)
+    top, slope = ((term[0] - term[1], term[2]) for term in (pieces(moments, formula), gradients(moments, formula)))
+    # What a unit of each line's mass adds to the top and bottom of its group's error, and to the sums over groups of
+    # size times top and size times bottom.
+    parts = [_influence(values, lines, moments, gradient) for gradient in slope]
+    size = moments.n.sum(-1)
+    added = [size[group] * part + value[group] for part, value in zip(parts, top, strict=True)]
+
+    usable, rest = errors.in_rest, errors.rest
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(sums.n[..., 1:].sum((1, 2, 3)) * counts.n.min(-1) / counts.n.sum(-1))
+        error = np.nan_to_num((parts[0] - errors.error.value[group] * parts[1]) / top[1][group])
+        total = total_of_others(size, usable) * rest.bottom
+        loading = np.nan_to_num(np.stack([-1 / total, rest.value / total]))
+        base = np.nan_to_num(np.stack(added, -1) * usable[group][:, None])
+        shared = np.einsum("li,il->l", base, loading[:, group])
+        whole = all_groups(errors.error, size, errors.usable)
+        answered = np.nan_to_num(np.stack(added, -1) * errors.usable[group][:, None])
+        influence = (answered[:, 0] - whole.value * answered[:, 1]) / (whole.bottom * size[errors.usable].sum())
+    alone = spread(lines.design, Influence.from_groups(group, error, groups))
+    both = spread(lines.design, Influence.from_groups(group, error - shared, groups, base, loading, usable[group]))
+    law = spread(lines.design, Influence.from_values(np.nan_to_num(influence))).law(whole.standard_error**2)
+    biased = both.law(errors.gap.standard_error**2)
+    designed = replace(
+        errors,
+        error=under(errors.error, alone.law(errors.error.standard_error**2)),
+        gap=Gap(under(errors.error, biased), under(errors.rest, biased), biased.df),
+        design_effect=biased.effect,
+    )
+    return designed.without(both.effective < FEWEST, Status.FEW_CLUSTERS), under(whole, law), both
 
 
-def independent_events(events: FloatArray, errors: Errors, sums: Sums, rows: FloatArray) -> FloatArray:
-    """The number of events of independent rows that events of masses are worth. ``rows``: of each group."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return events / np.fmax(errors.design_effect, sums.counts.n.sum(-1) / rows)
+def _influence(values: FloatArray, lines: ExperimentRows, moments: ArmMoments, gradient: FloatArray) -> FloatArray:
+    """The influence of one unit of each line's mass on a smooth function of arm means.
 
-
-def null_effect(errors: Errors) -> FloatArray:
-    """The effect of each group if it had the error of its rest; as predicted where it has none."""
-    return errors.effects.predicted - np.where(np.isfinite(errors.rest.value), errors.rest.value, 0.0)
-
-
-def with_rest(events: FloatArray, errors: Errors) -> FloatArray:
-    """The events that the bias of each group rests on: a rest of few events is no better known."""
-    others = total_of_others(np.nan_to_num(events, posinf=1e300), errors.in_rest)
-    return np.minimum(events, np.where(others > 0, others, np.inf))
-
-
-def _in_rest(status: tuple[Status, ...], law: Fieller) -> BoolArray:
-    """A group without control outcomes still belongs to the rest of the others; one without an arm cannot."""
-    allowed = np.array([s in (Status.OK, Status.ZERO_BASELINE, Status.CONSTANT) for s in status])
-    return allowed & np.isfinite(law.top + law.tt + law.bottom)
-
-
-def arms_differ(n: FloatArray) -> bool:
-    """Whether treated shares (rows by group and arm) differ by more than 5 points, and by more than chance at 0.01."""
-    there = n[n.sum(-1) > 0]
-    if len(there) < 2:
-        return False
-    share, whole = there[:, 1] / there.sum(-1), float(there[:, 1].sum() / there.sum())
-    chance = max(whole * (1 - whole), 1e-300)
-    square = float((there.sum(-1) * (share - whole) ** 2).sum()) / chance
-    return bool(np.ptp(share) > 0.05) and float(special.chdtrc(len(there) - 1, square)) < 0.01
+    Within strata, apart from what its stratum adds to both arms.
+    """
+    ((group, _),) = lines.groups
+    arm, stratum = lines.arm, lines.stratum
+    assert stratum is not None
+    n = np.maximum(moments.n, 1e-300)
+    if not stratum.any():
+        centered = values - moments.mean[group, arm]
+        return np.einsum("lk,lk->l", gradient[group, arm], centered) / n[group, arm]
+    width = int(stratum.max()) + 1
+    cell, cells = group * width + stratum, moments.n.shape[0] * width
+    columns = [np.ones(arm.size), *values.T]
+    mass, *sums = (np.bincount(cell * 2 + arm, lines.weight * v, 2 * cells).reshape(cells, 2) for v in columns)
+    mean = np.stack(sums, -1) / np.maximum(mass, 1e-300)[..., None]
+    owner = np.arange(cells) // width
+    within = np.einsum("lk,lk->l", gradient[group, arm], values - mean[cell, arm]) / n[group, arm]
+    # A row of a stratum moves the stratum's share, and with it the means of both arms. A row has mass 1 / chance.
+    between = (np.einsum("cak,cak->ca", gradient[owner], mean - moments.mean[owner]) / n[owner]).sum(-1)
+    return np.asarray(within + between[cell] * lines.chance)

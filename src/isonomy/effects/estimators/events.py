@@ -24,9 +24,8 @@ import numpy.typing as npt
 from scipy import optimize, special
 
 from isonomy.effects.estimators.collapse import Formula
-from isonomy.effects.estimators.errors import Errors, events_expected, independent_events, null_effect, with_rest
+from isonomy.effects.estimators.errors import Errors, Gap, select, total_of_others
 from isonomy.effects.estimators.moments import EventCounts, Sums
-from isonomy.effects.estimators.ratio import mover, select, total_of_others
 from isonomy.inference.effect import Effect, Fieller, Limits
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.tails import t_sf
@@ -56,27 +55,21 @@ def least_events(groups: int, alpha: float, *, binary: bool = True, counted: boo
     return max(needed, _WELCH * float(quantiles[0] / quantiles[1]) ** 6)
 
 
-class Counted(Effect):
-    """Effects whose root of T is a standard normal quantile; their standard errors are those of Welch's law."""
-
-    __slots__ = ()
-
-    @property
-    def standard_error(self) -> FloatArray:
-        return np.full(self.value.shape, np.nan)
-
-    def statistic(self, null: npt.ArrayLike) -> FloatArray:
-        return np.square(self.root(null))
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class CountLaw(Counted):
+class CountLaw(Effect):
     """Estimates with the normal quantile of each null's p-value, which falls with the null and is 0 at the estimate."""
 
     value: FloatArray = field()
     low: FloatArray  # no null below and above these is possible
     high: FloatArray
     quantile: Callable[[FloatArray], FloatArray]
+
+    @property
+    def standard_error(self) -> FloatArray:
+        return np.full(self.value.shape, np.nan)  # that of Welch's law is reported
+
+    def statistic(self, null: npt.ArrayLike) -> FloatArray:
+        return np.square(self.root(null))
 
     def root(self, null: npt.ArrayLike = 0.0) -> FloatArray:
         return self.quantile(np.broadcast_to(np.asarray(null, dtype=float), self.value.shape))
@@ -87,19 +80,12 @@ class CountLaw(Counted):
         return low, crossing(lambda null: self.quantile(null) + t, self.value, self.high)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CountGap(Counted):
-    """The difference of two laws of any shape."""
+class CountGap(Gap):
+    """The difference of two laws of counts."""
 
+    __slots__ = ()
     left: CountLaw
     right: CountLaw
-
-    @property
-    def value(self) -> FloatArray:
-        return self.left.value - self.right.value
-
-    def interval(self, critical: npt.ArrayLike) -> Limits:
-        return mover(self.left, self.right, critical)
 
     def root(self, null: npt.ArrayLike = 0.0) -> FloatArray:
         """The quantile at which a limit reaches ``null``, with the sign of value - null.
@@ -125,7 +111,7 @@ class ByEvents(Effect):
     """The law of the counts for the groups with ``few`` events, Welch's for all others."""
 
     welch: Effect
-    counts: Counted
+    counts: Effect
     few: BoolArray
 
     @property
@@ -148,8 +134,9 @@ class ByEvents(Effect):
 
     def interval(self, critical: npt.ArrayLike) -> Limits:
         square = np.broadcast_to(np.asarray(critical, dtype=float), self.few.shape)
-        (low, high), (few_low, few_high) = self.welch.interval(square), self.counts.interval(square[self.few])
-        return self._pick(low, few_low), self._pick(high, few_high)
+        ends = zip(self.welch.interval(square), self.counts.interval(square[self.few]), strict=True)
+        low, high = (self._pick(*pair) for pair in ends)
+        return low, high
 
     def _pick(self, welch: FloatArray, counts: FloatArray) -> FloatArray:
         values = np.array(welch, dtype=float)
@@ -330,27 +317,39 @@ def choose_laws(
 
 
 def events_behind(
-    errors: Errors, sums: Sums, formula: Formula, *, alpha: float, counted: bool, rows: FloatArray | None
+    errors: Errors,
+    sums: Sums,
+    formula: Formula,
+    *,
+    rows: FloatArray | None = None,
+    alpha: float | None = None,
+    counted: bool = True,
 ) -> FloatArray:
     """How many events the comparison of each group with its rest is based on, in the smaller arm.
 
-    For a 0/1 outcome, as many as the null expects. For any other, as many as would make the comparison of the arms
-    equally skewed, since the skewness of m events is 1 / sqrt(m): the tails of equal arms cancel out. And no more than
-    are worth the outcomes other than zero that the smaller arm may expect. ``rows``: of each group, where sums are of
-    masses.
+    For a 0/1 outcome, as many as the null expects, that is if the group has the error of its rest. For any other, the
+    outcomes other than zero that the smaller arm may expect; with ``alpha`` no more than are worth these, and as many
+    as would make the comparison of the arms equally skewed, since the skewness of m events is 1 / sqrt(m): the tails of
+    equal arms cancel out. ``rows``: of each group, where sums are of masses. A rest of few events is no better known.
     """
-    events = events_expected(errors, sums, formula)
-    if not sums.binary:
-        effect = null_effect(errors)
-        skewness = sums.skewness(effect if formula.measure == "relative" else np.ones(effect.shape))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            events = np.fmin(1 / skewness**2, events * SKEW_EVENTS / np.log(2 / alpha))
-    elif not counted:
-        events = np.where(sums.constant_arm, 0.0, events)
-    return with_rest(events if rows is None else independent_events(events, errors, sums, rows), errors)
+    counts, relative = sums.counts, formula.measure == "relative"
+    effect = errors.effects.predicted - np.where(np.isfinite(errors.rest.value), errors.rest.value, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if sums.binary:
+            events = counts.expected(effect, relative=relative)
+            events = events if counted else np.where(sums.constant_arm, 0.0, events)
+        else:
+            events = sums.n[..., 1:].sum((1, 2, 3)) * counts.n.min(-1) / counts.n.sum(-1)
+            if alpha is not None:
+                skewness = sums.skewness(effect if relative else np.ones(effect.shape))
+                events = np.fmin(1 / skewness**2, events * SKEW_EVENTS / np.log(2 / alpha))
+        if rows is not None:  # events of independent rows that events of masses are worth
+            events = events / np.fmax(errors.design_effect, counts.n.sum(-1) / rows)
+    others = total_of_others(np.nan_to_num(events, posinf=1e300), errors.in_rest)
+    return np.minimum(events, np.where(others > 0, others, np.inf))
 
 
-def equal_errors(error: Effect, bias: Effect, used: BoolArray, few: BoolArray) -> tuple[float, float]:
+def equal_errors(error: Effect, bias: Effect, few: BoolArray, used: BoolArray) -> tuple[float, float]:
     """Cochran's Q over its degrees of freedom and its p-value, for the null that all ``used`` groups share one error.
 
     Two groups are each other's rest, and Q is the test of their bias. With Welch's (1951) correction otherwise, or,

@@ -1,4 +1,4 @@
-"""Rows of an experiment added up, the means and covariances of each arm, and smooth functions of the means.
+"""Rows of an experiment added up, the means and covariances of each arm, and resamples of both.
 
 A *column* is a function of one row: the outcome ``y``, the predicted effect ``f``, the baseline ``h``, and products
 of these. `COLUMNS` lists their factors, and `SLOPES` how each changes when ``f`` is corrected by a constant, so that a
@@ -8,10 +8,6 @@ Sums are kept by group, bucket, arm and kind of outcome. The kind separates outc
 anything else: moments add over kinds, so estimates do not depend on it, but the bootstrap over cells is then exact in
 the counts of a 0/1 outcome. Buckets are parts of the rows: a random half of the rows is a random half of random
 buckets, so one pass serves every split and both of its swaps.
-
-Every estimator is a smooth function of a few means within the two arms of each group. A `Smooth` holds its value and
-its derivative with respect to those means, which is the influence function: a row of arm ``a`` moves the estimate by
-``gradient[a] @ (row - mean[a]) / n[a]``.
 """
 
 from __future__ import annotations
@@ -23,6 +19,7 @@ from operator import mul
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from scipy import sparse
 
 from isonomy.errors import NotEnoughData
 from isonomy.frames.design import Design
@@ -91,27 +88,21 @@ class ArmMoments:
         products = np.maximum(weight - 1, 0) * self.cov + weight * self.mean[..., :, None] * self.mean[..., None, :]
         return ArmMoments.from_sums(self.columns, n, sums, total_of_others(products, -4))
 
-    def shifted(self, delta: FloatArray) -> ArmMoments:
-        """The moments if ``delta`` (one per group) had been subtracted from every predicted effect."""
-        matrix = np.zeros((*np.shape(delta), len(self.columns), len(self.columns)))
-        matrix[...] = np.eye(len(self.columns))
-        constant = np.zeros((*np.shape(delta), len(self.columns)))
+    def corrected(self, multiple: FloatArray, shift: FloatArray) -> ArmMoments:
+        """The moments if every predicted effect f of a group had been ``multiple`` f - ``shift``."""
+        width = len(self.columns)
+        matrix = np.tile(np.eye(width), (*shift.shape, 1, 1))
+        constant = np.zeros((*shift.shape, width))
         for i, name in enumerate(self.columns):
+            if name in SLOPES:
+                matrix[..., i, i] = multiple
             if SLOPES.get(name) == "1":
-                constant[..., i] = -delta
+                constant[..., i] = -shift
             elif name in SLOPES:
-                matrix[..., i, self.columns.index(SLOPES[name])] = -delta
+                matrix[..., i, self.columns.index(SLOPES[name])] = -shift
         wide = matrix[..., None, :, :]
         mean = (wide @ self.mean[..., None])[..., 0] + constant[..., None, :]
         cov = None if self.cov is None else wide @ self.cov @ np.swapaxes(wide, -1, -2)
-        return ArmMoments(self.columns, self.n, mean, cov)
-
-    def scaled(self, factor: FloatArray) -> ArmMoments:
-        """The moments if every predicted effect had been multiplied by ``factor`` (one per group)."""
-        powers = np.array([int(name in SLOPES) for name in self.columns])
-        scale = np.asarray(factor, dtype=float)[..., None] ** powers
-        mean = self.mean * scale[..., None, :]
-        cov = None if self.cov is None else self.cov * scale[..., None, :, None] * scale[..., None, None, :]
         return ArmMoments(self.columns, self.n, mean, cov)
 
 
@@ -132,7 +123,6 @@ class EventCounts:
         return rate * (1 - rate) / np.maximum(self.n - 1, 1)
 
     def select(self, groups: BoolArray | IntArray) -> EventCounts:
-        """Some groups alone."""
         return EventCounts(self.n[..., groups, :], self.x[..., groups, :])
 
     def expected(self, effect: FloatArray, *, relative: bool) -> FloatArray:
@@ -191,12 +181,10 @@ class Sums:
 
     @property
     def binary(self) -> bool:
-        """Whether every outcome is 0 or 1."""
         return not self.n[..., 2].any()
 
     @property
     def counts(self) -> EventCounts:
-        """Rows and outcomes of 1, by group and arm."""
         return EventCounts(self.n.sum((1, 3)), self.n[..., 1].sum(1))
 
     @property
@@ -227,7 +215,6 @@ class Sums:
             return np.fmax(np.abs(by_arm), np.abs(both))
 
     def moments(self, buckets: IntArray | slice = slice(None)) -> ArmMoments:
-        """Moments of each group over the given buckets."""
         n, sums, products = (a[:, buckets].sum((1, 3)) for a in (self.n, self.sums, self.products))
         return ArmMoments.from_sums(self.columns, n, sums, products)
 
@@ -288,7 +275,6 @@ class ExperimentRows:
     chance: FloatArray | None = None
 
     def values(self, column: str) -> FloatArray:
-        """A column, or a product of columns, line by line."""
         factors = product(column).split()
         return reduce(mul, (1.0 / self.factors["f"] if name == "1/f" else self.factors[name] for name in factors))
 
@@ -314,71 +300,55 @@ class ExperimentRows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Smooth:
-    """A value for each group (shape ``(..., G)``) and its gradient (shape ``(..., G, 2, k)``)."""
+class Clustered(Sums):
+    """Sums of masses by bucket, and the lines behind them. All lines of a cluster are in one bucket."""
 
-    value: FloatArray
-    gradient: FloatArray
+    lines: ExperimentRows  # of this partition alone; weights are masses
+    cluster: IntArray  # number of each line's cluster
+    bucket: IntArray
 
-    def __sub__(self, other: Smooth) -> Smooth:
-        return Smooth(self.value - other.value, self.gradient - other.gradient)
+    @classmethod
+    def from_lines(
+        cls, columns: tuple[str, ...], lines: ExperimentRows, cluster: IntArray, bucket: IntArray, buckets: int
+    ) -> Clustered:
+        (sums,) = lines.sums(columns, bucket=bucket, buckets=buckets)
+        return cls(columns, sums.n, sums.sums, sums.products, sums.cubes, lines, cluster, bucket)
 
-    def __add__(self, other: Smooth) -> Smooth:
-        return Smooth(self.value + other.value, self.gradient + other.gradient)
+    def part(self, buckets: IntArray) -> Clustered:
+        chosen = np.isin(self.bucket, buckets)
+        ((group, groups),) = self.lines.groups
+        lines = ExperimentRows(
+            factors={name: values[chosen] for name, values in self.lines.factors.items()},
+            arm=self.lines.arm[chosen],
+            kind=self.lines.kind[chosen],
+            weight=self.lines.weight[chosen],
+            groups=((group[chosen], groups),),
+        )
+        codes = np.unique(self.cluster[chosen], return_inverse=True)[1]
+        return Clustered.from_lines(self.columns, lines, codes, np.zeros(codes.size, dtype=np.intp), 1)
 
-    def __mul__(self, other: Smooth | FloatArray | float) -> Smooth:
-        if not isinstance(other, Smooth):
-            return Smooth(self.value * other, _scale(other, self.gradient))
-        gradient = _scale(other.value, self.gradient) + _scale(self.value, other.gradient)
-        return Smooth(self.value * other.value, gradient)
+    def resampled(self, resamples: int, rng: np.random.Generator) -> ArmMoments:
+        """Moments (means only) of ``resamples`` samples of whole clusters.
 
-    def __truediv__(self, other: Smooth) -> Smooth:
-        ratio = self.value / other.value
-        return Smooth(ratio, _scale(1 / other.value, self.gradient + _scale(-ratio, other.gradient)))
-
-
-def _scale(factor: FloatArray | float, gradient: FloatArray) -> FloatArray:
-    return np.asarray(factor, dtype=float)[..., None, None] * gradient
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Arms:
-    """The means of `ArmMoments` as ingredients of formulas.
-
-    ``slopes`` adjusts a mean for the chance imbalance of covariates between the arms: mean + slope @ (overall - arm).
-    Keys are (arm, column), values coefficients on all columns, shape ``(G, k)``. Adjusting by a slope that was itself
-    estimated costs nothing to first order (Lin 2013).
-    """
-
-    moments: ArmMoments
-    slopes: Mapping[tuple[int, str], FloatArray]
-
-    def overall(self, name: str) -> Smooth:
-        """Mean of a column over both arms."""
-        share, k = self._share(), self.moments.columns.index(name)
-        gradient = np.zeros(self.moments.mean.shape)
-        gradient[..., k] = share
-        return Smooth((share * self.moments.mean[..., k]).sum(-1), gradient)
-
-    def constant(self, value: float) -> Smooth:
-        """A known number."""
-        return Smooth(np.full(self.moments.n.shape[:-1], value), np.zeros(self.moments.mean.shape))
-
-    def mean(self, arm: int, name: str) -> Smooth:
-        """Mean of a column in one arm."""
-        mean, slope, k = self.moments.mean, self.slopes.get((arm, name)), self.moments.columns.index(name)
-        value, gradient = mean[..., arm, k], np.zeros(mean.shape)
-        gradient[..., arm, k] = 1.0
-        if slope is not None:
-            share = self._share()[..., None]
-            value = value + (slope * ((share * mean).sum(-2) - mean[..., arm, :])).sum(-1)
-            gradient += share * slope[..., None, :]
-            gradient[..., arm, :] -= slope
-        return Smooth(value, gradient)
-
-    def _share(self) -> FloatArray:
-        n = self.moments.n
-        return n / np.maximum(n.sum(-1, keepdims=True), 1.0)
+        A sample of C clusters is resampled as C - 1 of them, with replacement (Rao and Wu 1988): the variance of a mean
+        over such samples is the usual estimate, without the factor (C - 1) / C that drawing C clusters would leave.
+        """
+        ((group, groups),) = self.lines.groups
+        number, size = int(self.cluster.max(initial=-1)) + 1, self.cluster.size
+        values = [np.ones(size), *map(self.lines.values, self.columns)]
+        place = group * 2 + self.lines.arm
+        rows = np.concatenate([place + k * 2 * groups for k in range(len(values))])
+        entries = np.concatenate([self.lines.weight * value for value in values])
+        shape = (2 * groups * len(values), number)
+        totals = sparse.csr_array((entries, (rows, np.tile(self.cluster, len(values)))), shape=shape)
+        drawn = np.zeros((resamples, len(values), groups, 2))
+        step = max(1, BLOCK // max(number, 1))
+        for first in range(0, resamples if number > 1 else 0, step):
+            last = min(resamples, first + step)
+            chosen = [rng.integers(0, number, number - 1) for _ in range(first, last)]
+            draws = np.stack([np.bincount(sample, minlength=number).astype(np.float64) for sample in chosen], -1)
+            drawn[first:last] = (totals @ draws).T.reshape(last - first, *drawn.shape[1:])
+        return ArmMoments.from_sums(self.columns, drawn[:, 0], np.moveaxis(drawn[:, 1:], 1, -1), None)
 
 
 @dataclass(frozen=True)

@@ -7,23 +7,31 @@ each as a function of b / sd.
 Other strategies use all groups together: the errors of the other groups show where a group's error is likely to lie,
 so errors are shrunk toward their common mean. Shrinking toward 0 instead creates a bias wherever all groups share one
 error, because small groups are shrunk more.
+
+Corrections are found on one half of the rows and judged on the other, so that no row judges what it found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, NamedTuple, cast
+from typing import Annotated, ClassVar, Literal, cast
 
 import numpy as np
 from scipy import special
 
-from isonomy.effects.estimators.moments import draw_moments
+from isonomy.effects.estimators.collapse import Formula
+from isonomy.effects.estimators.errors import Errors, errors_of, under_design
+from isonomy.effects.estimators.events import events_behind
+from isonomy.effects.estimators.moments import Clustered, Sums, draw_moments
 from isonomy.errors import UsageError, choose
+from isonomy.frames.design import Clusters, Design
 from isonomy.inference.effect import Wald
 from isonomy.numerics.arrays import FloatArray
-from isonomy.options import shown
+from isonomy.numerics.status import Status
+from isonomy.numerics.tails import t_sf
+from isonomy.options import Draws, Number, Option, shown
 
 Center = Literal["zero", "near", "anywhere"]
 
@@ -32,45 +40,36 @@ _WIDEST = 30.0  # the widest spread, in standard errors of a typical group
 _CENTER = 3.0  # scale of the Cauchy law of a center other than 0, in the same unit
 
 
-class Shape(NamedTuple):
-    """A law of true errors around their center: a mixture of normal laws, one for every spread that is tried."""
-
-    weight: float  # prior probability of the shape
-    scales: FloatArray  # variances of the mixture's parts, in squared spreads
-    chances: FloatArray  # of the parts
-    spreads: FloatArray  # in standard errors of a typical group
-
-
+# A law of true errors around their center is a mixture of normal laws, one for every spread that is tried: its prior
+# probability; the variances of the mixture's parts, in squared spreads; the chances of the parts; and the spreads, in
+# standard errors of a typical group.
+Shape = tuple[float, FloatArray, FloatArray, FloatArray]
 _ONE = np.ones(1)
 _EVERY = np.r_[0.0, np.geomspace(0.1, _WIDEST, 16)]
 # Normal, or Student's law with one degree of freedom (by quantiles of its scale). The Cauchy law lets a few groups lie
 # far out without shrinking them, and without loosening the others.
-_HEAVY = (
-    Shape(1.0, _ONE, _ONE, _EVERY),
-    Shape(1.0, 1 / (2 * special.gammaincinv(0.5, (np.arange(8) + 0.5) / 8)), np.full(8, 1 / 8), _EVERY),
+_HEAVY: tuple[Shape, ...] = (
+    (1.0, _ONE, _ONE, _EVERY),
+    (1.0, 1 / (2 * special.gammaincinv(0.5, (np.arange(8) + 0.5) / 8)), np.full(8, 1 / 8), _EVERY),
 )
 # Normal, or equal in all but a tenth or three tenths of the groups.
-_MIXED = (
-    Shape(1.0, _ONE, _ONE, np.r_[0.0, np.geomspace(0.3, _WIDEST, 10)]),
-    *(
-        Shape(0.5, np.array([0.0, 1.0]), np.array([1 - share, share]), np.geomspace(1.0, _WIDEST, 8))
-        for share in (0.1, 0.3)
-    ),
+_MIXED: tuple[Shape, ...] = (
+    (1.0, _ONE, _ONE, np.r_[0.0, np.geomspace(0.3, _WIDEST, 10)]),
+    (0.5, np.array([0.0, 1.0]), np.array([0.9, 0.1]), np.geomspace(1.0, _WIDEST, 8)),
+    (0.5, np.array([0.0, 1.0]), np.array([0.7, 0.3]), np.geomspace(1.0, _WIDEST, 8)),
 )
 
 
-def spread_of(error: FloatArray, se: FloatArray) -> float:
-    """The variance of the true errors between groups, by DerSimonian and Laird's moments; not below 0."""
+def normal_means(error: FloatArray, se: FloatArray) -> FloatArray:
+    """Posterior means where true errors are normal around a common mean.
+
+    The variance of the true errors between groups is DerSimonian and Laird's, by moments; not below 0.
+    """
     weight = 1 / se**2
     total = weight.sum()
     q = (weight * (error - (weight * error).sum() / total) ** 2).sum()
     scale = total - (weight**2).sum() / total
-    return float(max((q - (len(error) - 1)) / scale, 0.0)) if scale > 0 else 0.0
-
-
-def normal_means(error: FloatArray, se: FloatArray) -> FloatArray:
-    """Posterior means where true errors are normal around a common mean."""
-    between = spread_of(error, se)
+    between = max((q - (len(error) - 1)) / scale, 0.0) if scale > 0 else 0.0
     variance = se**2 + between
     mean = (error / variance).sum() / (1 / variance).sum()
     return mean + between / variance * (error - mean)
@@ -95,11 +94,12 @@ def _posterior(
     error: FloatArray, se: FloatArray, typical: float, shape: Shape, center: Center
 ) -> tuple[FloatArray, FloatArray]:
     """For each spread: its log likelihood, and the posterior mean of every group. Axes: spread, scale, group."""
-    between = (shape.spreads[:, None, None] * typical) ** 2 * shape.scales[:, None]
+    prior, scales, chances, spreads = shape
+    between = (spreads[:, None, None] * typical) ** 2 * scales[:, None]
     variance = se**2 + between
-    chance = np.log(shape.chances)[:, None]
+    chance = np.log(chances)[:, None]
     start = 0.0 if center == "zero" else float((error / se**2).sum() / (1 / se**2).sum())
-    mean = np.full((len(shape.spreads), 1, 1), start)
+    mean = np.full((len(spreads), 1, 1), start)
     for _ in range(1 if center == "zero" else _ROUNDS):
         logs = chance - 0.5 * (np.log(variance) + (error - mean) ** 2 / variance)
         top = logs.max(1, keepdims=True)
@@ -107,7 +107,7 @@ def _posterior(
         share = density / density.sum(1, keepdims=True)
         if center != "zero":
             mean = ((share * error / variance).sum((1, 2)) / (share / variance).sum((1, 2)))[:, None, None]
-    score = (top[:, 0] + np.log(density.sum(1))).sum(-1) + np.log(shape.weight / len(shape.spreads))
+    score = (top[:, 0] + np.log(density.sum(1))).sum(-1) + np.log(prior / len(spreads))
     if center != "zero":
         # The mean was fitted: its own uncertainty keeps narrow spreads from being too likely.
         score -= 0.5 * np.log((share / variance).sum((1, 2)))
@@ -123,7 +123,6 @@ Borrowing = Literal["empirical_bayes", "empirical_bayes_t", "empirical_bayes_mix
 Custom = Callable[[FloatArray, FloatArray], FloatArray]
 AnyStrategy = Strategy | Borrowing | Custom
 Form = Literal["additive", "multiplicative"]
-Loss = Literal["squared", "absolute"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,7 +136,6 @@ class Detected(Wald):
 
     @classmethod
     def from_draws(cls, error: FloatArray, draws: FloatArray, df: FloatArray | float = np.inf) -> Detected:
-        """Moments from resamples of the estimate (first axis)."""
         variance, square = draw_moments(draws)
         return cls(error, np.sqrt(variance), df, square)
 
@@ -167,7 +165,6 @@ DEFAULT: Borrowing = "empirical_bayes_mixture"
 
 
 def strategies_of(given: Iterable[str | Custom] | None, names: Iterable[str] = NAMES) -> tuple[AnyStrategy, ...]:
-    """The given strategies, or all of ``names``."""
     allowed = tuple(names)
     chosen = [s if callable(s) else choose("strategies", s, allowed) for s in (allowed if given is None else given)]
     if not chosen:
@@ -176,7 +173,6 @@ def strategies_of(given: Iterable[str | Custom] | None, names: Iterable[str] = N
 
 
 def name_of(strategy: AnyStrategy) -> str:
-    """The name of a strategy; of a function, its own."""
     return strategy if isinstance(strategy, str) else getattr(strategy, "__name__", type(strategy).__name__)
 
 
@@ -215,15 +211,139 @@ def factor(strategy: Strategy, detected: Detected, alpha: float = 0.05) -> Float
     return np.where(np.isfinite(error + se), np.clip(np.nan_to_num(gamma), 0.0, 1.0), 0.0)
 
 
-def risk_of(strategy: Strategy, ratios: FloatArray, alpha: float, loss: Loss) -> FloatArray:
-    """The mean remainder over ``ratios`` = b / sd when the estimate is N(b, sd^2), in units of sd."""
-    # The integrand jumps (significant) and has kinks: a fine midpoint rule, error below 1e-4 at this step.
-    step = 1e-3
-    grid = np.arange(-9, 9, step) + step / 2
-    weight = np.exp(-(grid**2) / 2) * (step / np.sqrt(2 * np.pi))
-    remaining = np.empty(ratios.shape)
-    for i, b in enumerate(ratios):
-        estimate = b + grid
-        left = b - factor(strategy, Detected(estimate, np.ones(grid.shape)), alpha) * estimate
-        remaining[i] = weight @ (left**2 if loss == "squared" else np.abs(left))
-    return remaining
+# Corrections found on one half of the rows and judged on the other.
+
+
+@dataclass(frozen=True)
+class Heldout(Option):
+    """Corrections are found on one random half of the rows and judged on the other; then the halves swap roles.
+
+    Parameters
+    ----------
+    splits : int, default 10
+        Random splits, each followed by its swap.
+    resamples : int, default 50
+        Bootstrap replicates on each half.
+    over : {"cells", "rows"}, default "cells"
+        What is resampled: cells, for any number of rows, or rows in memory.
+    split : {"independent", "swapped"}, optional
+        Steps 5 to 7 of the paper's Algorithm 1: within each half, predicted effects come from one half of the rows and
+        observed effects from the other; "swapped" averages over both ways round (Appendix E). It is not needed,
+        because variances count the covariance of the two.
+    buckets : int, default 20
+        Random parts that the rows are spread over: an even number, and a multiple of 4 with ``split``. A half of the
+        rows is a half of the parts, so the table is read once, whatever the number of splits.
+    """
+
+    name: ClassVar[str] = "heldout"
+    splits: Draws = 10
+    resamples: Annotated[int, Number(least=2, most=100_000, whole=True)] = 50
+    over: Literal["cells", "rows"] = "cells"
+    split: Literal["independent", "swapped"] | None = None
+    buckets: Annotated[int, Number(least=2, most=1_000, whole=True)] = 20
+
+    def __post_init__(self) -> None:
+        Option.__post_init__(self)
+        parts = 2 if self.split is None else 4
+        if self.buckets % parts:
+            raise UsageError(
+                f"buckets: {self.buckets!r} is not allowed with split={self.split!r}; give a multiple of {parts}."
+            )
+
+
+def judged(sums: Sums, formula: Formula, least: float, known: FloatArray | None = None) -> Errors:
+    """The errors of a sample under the law that applies to them; ``known``: compared with effects that are given.
+
+    An arm without events shows no spread, so any estimate from it looks certain. Groups that may expect fewer than
+    ``least`` events in an arm are not answered, and neither are those with an arm in which outcomes do not vary.
+    """
+    moments, rows = sums.moments(), None
+    errors = errors_of(moments, formula, known)
+    if known is not None:
+        return errors
+    if isinstance(sums, Clustered):
+        ((group, groups),) = sums.lines.groups
+        rows, mass, size = np.bincount(group, minlength=groups).astype(float), sums.lines.weight, sums.cluster.size
+        if size:  # with fewer clusters than buckets a half may have none
+            design = Design(mass, mass**2, mass**4, np.ones(size), Clusters.from_rows(sums.cluster, mass))
+            zero, half = np.zeros(size, dtype=np.intp), np.full(size, 0.5)
+            lines = replace(sums.lines, design=design, stratum=zero, chance=half)
+            errors = under_design(errors, lines, formula, moments)[0]
+    few = events_behind(errors, sums, formula, rows=rows) < least
+    return errors.without(few | sums.constant_arm, Status.FEW_EVENTS)
+
+
+def multiple_of(correction: FloatArray, predicted: FloatArray) -> FloatArray:
+    """The multiple of predicted ratios whose collapsed effect is lower by ``correction``; never below 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        multiple = 1 - correction / predicted
+    return np.where(np.isfinite(multiple) & (predicted > 0), np.maximum(multiple, 0.0), 1.0)
+
+
+def mean_answered(array: FloatArray, axis: int | tuple[int, ...] = -1) -> FloatArray:
+    """The mean of the finite entries; 0 where there are none."""
+    answered = np.isfinite(array)
+    return np.where(answered, array, 0.0).sum(axis) / np.maximum(answered.sum(axis), 1)
+
+
+def fewer_squares(remainders: dict[str, FloatArray], none: int, *, clusters: bool) -> FloatArray:
+    """P-values of "at least as much squared bias as without correction", one per strategy.
+
+    Given the half that found it, a correction moves each bias by a known amount d: its square falls by 2 d A - d^2,
+    which is linear in the bias A on held-out rows, so the noise of A has mean 0 there. Splits reuse rows, and their
+    p-values are dependent: twice the median is a p-value whatever the dependence. With ``clusters`` the law is
+    Student's, with the degrees of freedom of the group that has fewest.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        decrease = mean_answered(remainders["bias"][none] ** 2 - remainders["bias"] ** 2)
+        draws = mean_answered(remainders["bias_draws"][none] ** 2 - remainders["bias_draws"] ** 2)
+        fewest = np.min(np.where(np.isfinite(remainders["bias_df"]), remainders["bias_df"], np.inf), axis=-1)
+        df = fewest if clusters else np.array(np.inf)
+        pvalue = t_sf(decrease / np.std(draws, axis=-1, ddof=1), df)
+        idle = np.isfinite(remainders["bias"]).any(-1) & (decrease == 0)  # nothing was corrected in this run
+        pvalue = np.where(idle, 1.0, pvalue)
+    pvalue[none] = np.nan
+    known = np.asarray(np.isfinite(pvalue).all(-1))
+    return np.where(known, np.minimum(2 * np.median(np.where(known[:, None], pvalue, 1.0), axis=-1), 1.0), np.nan)
+
+
+# Kernel densities as the paper draws them: Gaussian kernel, twice Silverman's bandwidth, standardized.
+
+REACH = 4.0  # standard deviations drawn on either side of zero
+_POINTS, _BINS = 161, 2_400
+
+
+def densities(samples: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray, float]:
+    """Points, the densities of ``samples`` there, and the standard deviation of the first sample, the unit of both."""
+    points = np.linspace(-REACH, REACH, _POINTS)
+    first = samples[0][np.isfinite(samples[0])]
+    scale = float(np.std(first)) if len(first) > 1 else 0.0
+    if not scale > 0:
+        return points, np.full((len(samples), _POINTS), np.nan), np.nan
+    return points, np.stack([density(sample / scale, points) for sample in samples]), scale
+
+
+def density_and_normal(statistics: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The density of statistics, and the standard normal one, on an axis that holds most of them."""
+    largest = float(np.abs(statistics[np.isfinite(statistics)]).max(initial=REACH))
+    points = np.linspace(-1, 1, _POINTS) * min(largest, 3 * REACH)
+    normal = np.exp(-(points**2) / 2) / np.sqrt(2 * np.pi)
+    return points, np.stack([density(statistics, points), normal])
+
+
+def density(values: FloatArray, points: FloatArray) -> FloatArray:
+    """Gaussian kernel density of the finite values at ``points``; they are binned first, far finer than the bandwidth.
+
+    The bandwidth is twice Silverman's rule of thumb (1986, p. 48), 0.9 min(sd, IQR / 1.34) n^(-1/5).
+    """
+    sample, width = values[np.isfinite(values)], 0.0
+    if sample.size > 1:
+        quartiles = np.quantile(sample, [0.25, 0.75])
+        width = 2 * 0.9 * min(float(np.std(sample)), float(np.ptp(quartiles)) / 1.34) * len(sample) ** -0.2
+    if not width > 0:
+        return np.full(points.shape, np.nan)
+    edges = np.linspace(-3 * REACH, 3 * REACH, _BINS + 1)
+    counts = np.histogram(sample, edges)[0]
+    middles, used = (edges[1:] + edges[:-1]) / 2, counts > 0
+    z = (points[:, None] - middles[used]) / width
+    return np.exp(-(z**2) / 2) @ counts[used] / (len(sample) * width * np.sqrt(2 * np.pi))
