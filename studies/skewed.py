@@ -1,0 +1,469 @@
+"""Error rates where tables are skewed, tiny, or decided by a few clusters, and the share of tables without a verdict.
+
+python -m studies.skewed [--tables N] [--only TEXT]        writes docs/skewed_simulations.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import isonomy as iso
+from isonomy.errors import DataError
+from isonomy.inference import Verdict
+from isonomy.numerics.arrays import FloatArray
+from studies.lines import Line, Page, Run, Section, at_most, each, main
+
+TABLES = 1_000
+VALUE = iso.Metric("value", value=iso.col("v"))
+GROUPS: dict[str, Any] = {"metric": VALUE, "groups": "g", "reference": {"g": "ref"}}
+Table = dict[str, Any]
+Draw = Callable[[np.random.Generator, int], FloatArray]
+
+
+# ---- values without a difference between groups
+
+
+def lognormal(rng: np.random.Generator, n: int) -> FloatArray:
+    """Amounts whose logarithm has a standard deviation of 1.2; their skewness is 11."""
+    return rng.lognormal(0.0, 1.2, n)
+
+
+def zero_inflated(rng: np.random.Generator, n: int) -> FloatArray:
+    """Nothing for 90 % of people, a lognormal amount for the others."""
+    return np.where(rng.random(n) < 0.1, rng.lognormal(0.0, 1.0, n), 0.0)
+
+
+def normal(rng: np.random.Generator, n: int) -> FloatArray:
+    return rng.normal(size=n)
+
+
+def uniform(rng: np.random.Generator, n: int) -> FloatArray:
+    return rng.random(n)
+
+
+def rate(p: float) -> Draw:
+    """0/1 decisions."""
+    return lambda rng, n: (rng.random(n) < p).astype(float)
+
+
+MEANS = {"lognormal": np.exp(0.72), "zero-inflated": 0.1 * np.exp(0.5)}
+
+
+def sides(rng: np.random.Generator, draw: Draw, sizes: list[int], reference: int, strata: int = 1) -> Table:
+    """Small groups g0, g1, ... and a reference, whose values have one distribution."""
+    group = np.repeat([*(f"g{i}" for i in range(len(sizes))), "ref"], [*sizes, reference])
+    return {"g": group, "v": draw(rng, group.size), "s": rng.integers(0, strata, group.size)}
+
+
+# ---- what a result shows
+
+
+def shown(result: Any, truth: float = 0.0) -> list[float]:
+    """Whether any violation is shown, the share of valid intervals that miss the truth, and of groups left open."""
+    frame = result.to_frame()
+    low, high, status = (frame[name].to_numpy() for name in ("ci_low", "ci_high", "status"))
+    compared = status != "reference"
+    valid = compared & (status == "ok")
+    missed = (low.astype(float) > truth) | (high.astype(float) < truth)
+    share = float(missed[valid].mean()) if valid.any() else np.nan
+    return [float(result.verdict is Verdict.VIOLATION), share, float(1.0 - valid.sum() / compared.sum())]
+
+
+def groups(rng: np.random.Generator, table: Callable[[np.random.Generator], Table], **options: Any) -> list[float]:
+    """`flag` of small groups against a reference."""
+    return shown(iso.flag(table(rng), **(GROUPS | options)))
+
+
+def rejects(result: Any) -> list[float]:
+    """Whether a violation is shown, and whether no verdict was possible."""
+    pvalue = np.ravel(np.asarray(result.pvalue, dtype=float))
+    return [float(result.verdict is Verdict.VIOLATION), float(np.isnan(pvalue).all() or not result.answered)]
+
+
+# ---- flag: means
+
+
+def within_strata(rng: np.random.Generator, draw: Draw, sizes: list[int], reference: int, strata: int) -> list[float]:
+    return groups(rng, lambda r: sides(r, draw, sizes, reference, strata), given="s")
+
+
+def at_the_edge(rng: np.random.Generator, **options: Any) -> list[float]:
+    """One group of 100 lognormal rows whose mean lies exactly at the lower edge of the tolerance."""
+    table = sides(rng, lognormal, [100], 3_000, 4)
+    table["v"] = table["v"] - 0.5 * (table["g"] == "g0")
+    return shown(iso.flag(table, **GROUPS, given="s", tolerance=0.5), -0.5)
+
+
+def best(rng: np.random.Generator, draw: Draw) -> list[float]:
+    return groups(rng, lambda r: sides(r, draw, [100] * 5, 100), reference="highest")
+
+
+def weighted(rng: np.random.Generator, draw: Draw) -> list[float]:
+    table = sides(rng, draw, [100] * 6, 3_000)
+    return groups(rng, lambda r: table | {"w": r.uniform(0.5, 1.5, table["v"].size)}, weight="w")
+
+
+def overlapping(rng: np.random.Generator, draw: Draw, rows: int) -> list[float]:
+    """People of sex X, 60 % of whom belong to the reference race=White."""
+    n = 2_000
+    sex, race = np.repeat(["X", "F"], [rows, n]), np.where(rng.random(n + rows) < 0.6, "White", "Black")
+    race[:rows] = np.where(np.arange(rows) < 0.6 * rows, "White", "Black")
+    table = {"sex": sex, "race": race, "v": draw(rng, n + rows)}
+    result = iso.flag(table, metric=VALUE, groups=["sex", "race"], reference={"race": "White"}, adjust="none")
+    frame = result.to_frame()
+    line = frame["group"].to_list().index("sex=X")
+    low, high, pvalue = (float(frame[name][line]) for name in ("ci_low", "ci_high", "pvalue"))
+    valid = frame["status"][line] == "ok"
+    violation = valid and frame["verdict"][line] == "violation"
+    return [float(violation), float(low > 0 or high < 0) if valid else np.nan, float(not valid or np.isnan(pvalue))]
+
+
+def tiny(rng: np.random.Generator, draw: Draw, sizes: list[int]) -> list[float]:
+    return groups(rng, lambda r: sides(r, draw, sizes, 2_000))
+
+
+def quantile(rng: np.random.Generator, rows: int, level: float) -> list[float]:
+    metric = iso.Metric("q", value=iso.col("v"), quantile=level)
+    return groups(rng, lambda r: sides(r, lognormal, [rows], 2_000), metric=metric)
+
+
+# ---- flag: metrics that are not means
+
+
+def classified(rng: np.random.Generator, sizes: list[tuple[int, int]], quality: float = 1.5) -> Table:
+    """Groups of (rows, positives) whose score separates the classes alike; the last one is the reference."""
+    names = [*(f"g{i}" for i in range(len(sizes) - 1)), "ref"]
+    group = np.repeat(names, [n for n, _ in sizes])
+    outcome = np.concatenate([np.arange(n) < positives for n, positives in sizes]).astype(int)
+    score = rng.normal(quality * outcome, 1.0)
+    return {"g": group, "outcome": outcome, "score": score, "prediction": (score > 0.5 * quality).astype(int)}
+
+
+def classes(rng: np.random.Generator, metric: str, sizes: list[tuple[int, int]]) -> list[float]:
+    role = {"score": "score"} if metric == "auc" else {"prediction": "prediction"}
+    table = classified(rng, sizes)
+    return shown(iso.flag(table, metric=metric, groups="g", reference={"g": "ref"}, outcome="outcome", **role))
+
+
+def errors(rng: np.random.Generator, metric: str, rows: int, df: float) -> list[float]:
+    """A prediction with errors that are normal, or have t with ``df`` degrees of freedom."""
+    n = rows + 2_000
+    truth = rng.normal(size=n)
+    noise = rng.normal(size=n) if np.isinf(df) else rng.standard_t(df, n)
+    table = {"g": np.repeat(["g0", "ref"], [rows, 2_000]), "y": truth, "p": truth + 0.5 * noise}
+    return shown(iso.flag(table, metric=metric, groups="g", reference={"g": "ref"}, outcome="y", prediction="p"))
+
+
+# ---- rates within strata
+
+
+def strata_rate(rng: np.random.Generator, rows: int, p: float, less: float, tolerance: float | None) -> list[float]:
+    """A small group within five strata; its rate is ``less`` below that of its reference."""
+    table = sides(rng, rate(0.0), [rows], 2_000, 5)
+    table["v"] = (rng.random(rows + 2_000) < p - less * (table["g"] == "g0")).astype(int)
+    options: dict[str, Any] = {"metric": "selection_rate", "groups": "g", "reference": {"g": "ref"}}
+    return shown(iso.flag(table, **options, prediction="v", given="s", tolerance=tolerance), -less)
+
+
+# ---- certify
+
+
+def equalized_odds(rng: np.random.Generator, sizes: list[int], p: float) -> list[float]:
+    group = np.repeat(np.arange(len(sizes)).astype(str), sizes)
+    table = {"g": group, "y": (rng.random(group.size) < p).astype(int), "d": (rng.random(group.size) < p).astype(int)}
+    return rejects(iso.certify(table, metric="equalized_odds", groups="g", outcome="y", prediction="d", rng=0))
+
+
+def certified(rng: np.random.Generator, draw: Draw, sizes: list[int]) -> list[float]:
+    group = np.repeat(np.arange(len(sizes)).astype(str), sizes)
+    return rejects(iso.certify({"g": group, "v": draw(rng, group.size)}, metric=VALUE, groups="g", rng=0))
+
+
+# ---- adverse impact over cut-offs
+
+
+def band(rng: np.random.Generator, small: int, large: int) -> list[float]:
+    """Whether the simultaneous band over cut-offs leaves out the true ratio, 1, anywhere."""
+    table = {"g": np.repeat(["a", "b"], [large, small]), "x": rng.normal(size=small + large)}
+    table["d"] = (table["x"] > 0.5).astype(int)
+    try:
+        result = iso.adverse_impact(table, prediction="d", score="x", groups="g", reference={"g": "a"})
+    except DataError:
+        return [0.0, 1.0]
+
+    frame = result.by_cutoff()
+    mine = frame.filter(frame["group"] == "g=b")
+    low, high = mine["ci_low"].to_numpy(), mine["ci_high"].to_numpy()
+    known = ~np.isnan(low) & ~np.isnan(high)
+
+    return [float(((low > 1.0) | (high < 1.0))[known].any()), float(not known.any())]
+
+
+# ---- scores
+
+
+def scored(rng: np.random.Generator, draw: Draw, sizes: tuple[int, int], threshold: float | None) -> list[float]:
+    """Outcomes that have one distribution at every score, in two groups."""
+    n = sum(sizes)
+    table = {"g": np.repeat(["a", "b"], sizes), "score": rng.random(n), "y": draw(rng, n)}
+    roles: dict[str, Any] = {"score": "score", "outcome": "y", "groups": "g"}
+    try:
+        if threshold is None:
+            return rejects(iso.predictive_parity(table, **roles, rng=0))
+        return rejects(iso.marginal_outcomes(table, **roles, threshold=threshold))
+    except DataError:
+        return [0.0, 1.0]
+
+
+# ---- effects
+
+
+def treated_clusters(rng: np.random.Generator, clusters: int, share: float, correlation: float) -> list[float]:
+    """Whole clusters are treated; predicted effects are right for everybody."""
+    size = 50
+    treated = rng.permutation(np.arange(clusters) < round(share * clusters))
+    people = np.repeat(np.arange(clusters), size)
+    common = rng.normal(0.0, np.sqrt(correlation), clusters)[people]
+    outcome = common + rng.normal(0.0, np.sqrt(1.0 - correlation), people.size) + 0.2 * treated[people]
+    table = {"c": people, "t": treated[people].astype(int), "y": outcome, "e": np.full(people.size, 0.2)}
+    table["g"] = rng.choice(["a", "b"], people.size)
+    roles: dict[str, Any] = {"effect": "e", "treatment": "t", "outcome": "y", "groups": "g", "cluster": "c"}
+    try:
+        result = iso.treatment_bias(table, **roles, measure="difference")
+    except DataError:
+        return [0.0, 0.0, 1.0]
+    frame = result.to_frame()
+    low, high = frame["error_low"].to_numpy().astype(float), frame["error_high"].to_numpy().astype(float)
+    known = ~np.isnan(low)
+    missed = float(((low > 0) | (high < 0))[known].mean()) if known.any() else np.nan
+    return [float(result.verdict is Verdict.VIOLATION), missed, float(1.0 - known.mean())]
+
+
+# ---- alternatives
+
+
+def flips(rng: np.random.Generator, changed: int) -> list[float]:
+    """A candidate that changes the decisions of a few people of one group, right or wrong by a coin."""
+    n = 1_000
+    table = {"g": rng.choice(["a", "b"], n), "y": rng.integers(0, 2, n)}
+    now = rng.integers(0, 2, n)
+    new = now.copy()
+    few = rng.choice(np.flatnonzero(table["g"] == "b"), changed, replace=False)
+    new[few] = 1 - now[few]
+    table |= {"now": now, "new": new}
+    result = iso.improvability(table, outcome="y", groups="g", status_quo="now", candidate="new", rng=0)
+    return rejects(result)
+
+
+def selected(rng: np.random.Generator, rows: int) -> list[float]:
+    """A lognormal outcome; the status quo selects a few rows, the candidate 200, both at random."""
+    n = 2_000
+    table: Table = {"g": rng.choice(["a", "b"], n), "y": lognormal(rng, n)}
+    for name, number in (("now", rows), ("new", 200)):
+        table[name] = np.isin(np.arange(n), rng.choice(n, number, replace=False)).astype(int)
+    roles: dict[str, Any] = {"outcome": "y", "groups": "g", "status_quo": "now", "candidate": "new"}
+    return rejects(iso.improvability(table, **roles, rng=0))
+
+
+# ---- project
+
+
+def projected(rng: np.random.Generator, sizes: tuple[int, int], p: float, reading: str) -> list[float]:
+    """Rates of two groups with weights, or with clusters of one row; rejected means p below 0.001."""
+    n = sum(sizes)
+    table = {"g": np.repeat(["a", "b"], sizes), "d": (rng.random(n) < p).astype(int), "score": rng.random(n)}
+    table |= {"w": rng.uniform(0.5, 1.5, n), "c": np.arange(n)}
+    options: dict[str, Any] = {"criterion": "statistical_parity", "prediction": "d", "groups": "g"}
+    try:
+        result = iso.project(table, **options, rng=0, **{reading: reading[0]})
+    except DataError:
+        return [0.0, 1.0]
+    pvalue = np.ravel(np.asarray(result.pvalue, dtype=float))
+    return [float((pvalue < 0.001).any()), float(np.isnan(pvalue).all())]
+
+
+# ---- the page
+
+
+def line(name: str, call: Callable[[np.random.Generator], Any], limit: float = 0.05, columns: int = 1) -> Run:
+    """A line whose first ``columns`` numbers may not exceed ``limit`` by more than chance."""
+    return Run((Line((name,), (at_most(limit),) * columns),), each(call), TABLES)
+
+
+MEASURED = ("any violation", "intervals that miss", "without a verdict")
+TESTED = ("violation", "without a verdict")
+FEW = [(60, 9)]
+
+PAGE = Page(
+    "skewed_simulations",
+    (
+        Section(
+            "`flag` of means",
+            ("design",),
+            MEASURED,
+            tuple(
+                line(name, call, columns=2)
+                for name, call in {
+                    "within 4 strata, 20 groups of 50 lognormal rows": partial(
+                        within_strata, draw=lognormal, sizes=[50] * 20, reference=3_000, strata=4
+                    ),
+                    "within 3 strata, 6 groups of 100 zero-inflated amounts": partial(
+                        within_strata, draw=zero_inflated, sizes=[100] * 6, reference=3_000, strata=3
+                    ),
+                    "within 4 strata, 100 lognormal rows at the edge of a tolerance": at_the_edge,
+                    "against the highest, 6 groups of 100 lognormal rows": partial(best, draw=lognormal),
+                    "against the highest, 6 groups of 100 zero-inflated amounts": partial(best, draw=zero_inflated),
+                    "with weights, 6 groups of 100 lognormal rows": partial(weighted, draw=lognormal),
+                    "overlapping, 25 rows, rate 0.1": partial(overlapping, draw=rate(0.1), rows=25),
+                    "overlapping, 60 rows, rate 0.1": partial(overlapping, draw=rate(0.1), rows=60),
+                    "overlapping, 60 rows, rate 0.04": partial(overlapping, draw=rate(0.04), rows=60),
+                    "overlapping, 25 rows, rate 0.9": partial(overlapping, draw=rate(0.9), rows=25),
+                    "overlapping, 60 lognormal rows": partial(overlapping, draw=lognormal, rows=60),
+                    "10 normal rows": partial(tiny, draw=normal, sizes=[10]),
+                    "15 normal rows": partial(tiny, draw=normal, sizes=[15]),
+                    "12 uniform rows": partial(tiny, draw=uniform, sizes=[12]),
+                    "20 groups of 10 normal rows": partial(tiny, draw=normal, sizes=[10] * 20),
+                    "40 groups of 12 normal rows": partial(tiny, draw=normal, sizes=[12] * 40),
+                    "6 groups of 400 lognormal rows": partial(tiny, draw=lognormal, sizes=[400] * 6),
+                    "median of 12 lognormal rows": partial(quantile, rows=12, level=0.5),
+                    "median of 20 lognormal rows": partial(quantile, rows=20, level=0.5),
+                    "0.9 quantile of 20 lognormal rows": partial(quantile, rows=20, level=0.9),
+                }.items()
+            ),
+        ),
+        Section(
+            "`flag` of other metrics",
+            ("design",),
+            MEASURED,
+            tuple(
+                line(name, call, columns=2)
+                for name, call in {
+                    "balanced accuracy, 60 rows with 9 positives against 1,000": partial(
+                        classes, metric="balanced_accuracy", sizes=[(60, 9), (1_000, 150)]
+                    ),
+                    "balanced accuracy, 200 rows with 20 positives against 2,000": partial(
+                        classes, metric="balanced_accuracy", sizes=[(200, 20), (2_000, 200)]
+                    ),
+                    "balanced accuracy, 8 groups of 60 rows with 9 positives against 1,000": partial(
+                        classes, metric="balanced_accuracy", sizes=[*FEW * 8, (1_000, 150)]
+                    ),
+                    "auc, 60 rows with 9 positives against 400": partial(
+                        classes, metric="auc", sizes=[(60, 9), (400, 60)]
+                    ),
+                    "rmse, 30 rows with normal errors": partial(errors, metric="rmse", rows=30, df=np.inf),
+                    "rmse, 100 rows with t(4) errors": partial(errors, metric="rmse", rows=100, df=4.0),
+                    "r2, 30 rows with normal errors": partial(errors, metric="r2", rows=30, df=np.inf),
+                }.items()
+            ),
+        ),
+        Section(
+            "`flag` of rates within five strata",
+            ("design",),
+            MEASURED,
+            tuple(
+                line(name, call, columns=2)
+                for name, call in {
+                    "60 against 2,000, rate 0.03": partial(strata_rate, rows=60, p=0.03, less=0.0, tolerance=None),
+                    "40 against 2,000, rate 0.95": partial(strata_rate, rows=40, p=0.95, less=0.0, tolerance=None),
+                    "80 against 2,000, 0.05 below 0.10, tolerance 0.05": partial(
+                        strata_rate, rows=80, p=0.10, less=0.05, tolerance=0.05
+                    ),
+                    "150 against 2,000, 0.05 below 0.10, tolerance 0.05": partial(
+                        strata_rate, rows=150, p=0.10, less=0.05, tolerance=0.05
+                    ),
+                }.items()
+            ),
+        ),
+        Section(
+            "`certify`",
+            ("design",),
+            TESTED,
+            tuple(
+                line(name, call)
+                for name, call in {
+                    "equalized odds, 12 groups of 40": partial(equalized_odds, sizes=[40] * 12, p=0.5),
+                    "equalized odds, 2,000 and eight groups of 60, rate 0.06": partial(
+                        equalized_odds, sizes=[2_000, *[60] * 8], p=0.06
+                    ),
+                    "zero-inflated amounts, 1,000 and six groups of 60": partial(
+                        certified, draw=zero_inflated, sizes=[1_000, *[60] * 6]
+                    ),
+                }.items()
+            ),
+        ),
+        Section(
+            "The band of `adverse_impact` over cutoffs",
+            ("design",),
+            ("leaves out the true curve", "without a band"),
+            tuple(
+                line(f"{small} against {large:,}", partial(band, small=small, large=large))
+                for small, large in ((30, 2_000), (100, 2_000), (200, 5_000))
+            ),
+        ),
+        Section(
+            "Scores with real outcomes",
+            ("design",),
+            TESTED,
+            tuple(
+                line(f"{name}, {label}, {a:,} against {b:,}", partial(scored, draw=draw, sizes=(a, b), threshold=cut))
+                for name, cut, label, draw, a, b in (
+                    ("predictive_parity", None, "lognormal", lognormal, 150, 3_000),
+                    ("predictive_parity", None, "zero-inflated", zero_inflated, 150, 3_000),
+                    ("predictive_parity", None, "lognormal", lognormal, 1_000, 1_000),
+                    ("predictive_parity", None, "lognormal", lognormal, 2_000, 20_000),
+                    ("marginal_outcomes", 0.5, "lognormal", lognormal, 500, 3_000),
+                    ("marginal_outcomes", 0.5, "zero-inflated", zero_inflated, 500, 3_000),
+                )
+            ),
+        ),
+        Section(
+            "Treatment by cluster",
+            ("design",),
+            ("bias", "intervals of errors that miss", "without a verdict"),
+            tuple(
+                line(name, call, columns=2)
+                for name, call in {
+                    "40 clusters of 50, 10 % treated": partial(
+                        treated_clusters, clusters=40, share=0.1, correlation=0.1
+                    ),
+                    "60 clusters of 50, 15 % treated, correlation 0.2": partial(
+                        treated_clusters, clusters=60, share=0.15, correlation=0.2
+                    ),
+                }.items()
+            ),
+        ),
+        Section(
+            "`improvability`",
+            ("design",),
+            TESTED,
+            tuple(
+                line(name, call)
+                for name, call in {
+                    "3 decisions changed": partial(flips, changed=3),
+                    "9 decisions changed": partial(flips, changed=9),
+                    "lognormal outcome, 12 rows selected": partial(selected, rows=12),
+                    "lognormal outcome, 20 rows selected": partial(selected, rows=20),
+                    "lognormal outcome, 40 rows selected": partial(selected, rows=40),
+                }.items()
+            ),
+        ),
+        Section(
+            "`project` with a design: p below 0.001",
+            ("design",),
+            TESTED,
+            tuple(
+                line(f"{reading}, {a} against {b:,} at {p:g}", partial(projected, sizes=(a, b), p=p, reading=reading))
+                for a, b, p in ((40, 2_000, 0.05), (100, 4_000, 0.02))
+                for reading in ("weight", "cluster")
+            ),
+        ),
+    ),
+)
+
+
+if __name__ == "__main__":
+    main(PAGE)
