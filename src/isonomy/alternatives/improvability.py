@@ -221,21 +221,20 @@ def improvability(
     >>> result.reject, result.pvalue < 0.05
     (True, True)
     """
-    call = open_call("improvability", locals())
-    plan = ImprovabilityPlan(call.source, **call.options)
+    plan, rng, record = open_call("improvability", ImprovabilityPlan, locals())
     cases, members, dropped = read(plan)
     terms = plan.terms(members)
-    trials, reports = run_trials(cases, terms, call.rng, partial(run_tasks, plan))
+    trials, reports = run_trials(cases, terms, rng, partial(run_tasks, plan))
     columns = estimate(trials, members, terms, plan)
     decisions = decide(columns, plan)
-    generator = call.rng.spawn(1)[0]  # drawn whatever the verdict
+    generator = rng.spawn(1)[0]  # drawn whatever the verdict
     shown = decisions["verdict"] is Verdict.VIOLATION
     return ImprovabilityResult(
         **columns,
         **decisions,
         null=words.null(terms.rule_name, terms.criteria),
         notes=notes(trials, reports, terms, plan),
-        provenance=call.provenance(rows=cases.rows, dropped=dropped, grouping=plan.request.grouping),
+        provenance=record(rows=cases.rows, dropped=dropped, grouping=plan.request.grouping),
         members=members,
         rule=terms.rule_name,
         basis=plan.basis,
