@@ -12,7 +12,6 @@ import pytest
 import isonomy as iso
 from isonomy.audit import Audit
 from isonomy.report import layout
-from isonomy.report.layout import Chart
 
 COLUMNS = {"outcome": "outcome", "prediction": "prediction", "score": "score", "groups": ["race"]}
 TESTS: list[dict[str, Any]] = [
@@ -106,4 +105,4 @@ def audit() -> Callable[..., Audit]:
 @pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip the charts, which take most of the time and are tested elsewhere."""
-    monkeypatch.setattr(layout, "chart", lambda result: Chart(None))
+    monkeypatch.setattr(layout, "chart", lambda result: (None, ""))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from isonomy.audit import parse
-from isonomy.audit.config import build
-from isonomy.audit.explain import line_of
+from isonomy.audit.config import build, line_of
 from isonomy.errors import ConfigError
 
 

@@ -12,14 +12,13 @@ from typer.testing import CliRunner
 import isonomy
 from isonomy.cli import app
 from isonomy.report import layout
-from isonomy.report.layout import Chart
 from support.fakes import AUDIT
 
 
 @pytest.fixture(autouse=True)
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip the charts, which take most of the time and are not tested here."""
-    monkeypatch.setattr(layout, "chart", lambda result: Chart(None))
+    monkeypatch.setattr(layout, "chart", lambda result: (None, ""))
 
 
 @pytest.fixture

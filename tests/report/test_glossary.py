@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from isonomy.frames.metrics import NAMES
-from isonomy.report import glossary
+from isonomy.report import wording
 from isonomy.results import find_question
 
 
 def gloss(options: Mapping[str, object], names: Sequence[str] = (), kind: str = "flag", **more: Any) -> str:
-    return glossary.gloss(find_question(kind), options, names, **more)
+    return wording.gloss(find_question(kind), options, names, **more)
 
 
 @pytest.mark.parametrize("metric", NAMES)
 def test_every_metric_is_explained(metric: str) -> None:
     head, _, meaning = gloss({"metric": metric}).partition(": ")
-    assert meaning == f"{glossary.GLOSSARY[metric]}."
+    assert meaning == f"{wording.GLOSSARY[metric]}."
     assert head[0].isupper()
     assert head.lower().replace(" ", "_") == metric or head.endswith(f"({metric})")
 
@@ -40,7 +40,7 @@ def test_who_is_selected_by_a_threshold_is_told() -> None:
 
 
 def test_differences_of_rounded_numbers_are_explained() -> None:
-    assert "before rounding" in dict(glossary.READING)["Points"]
+    assert "before rounding" in dict(wording.READING)["Points"]
 
 
 def test_a_gloss_explains_each_word_once() -> None:
@@ -51,26 +51,26 @@ def test_a_gloss_explains_each_word_once() -> None:
 
 
 def test_the_words_of_the_findings_are_explained() -> None:
-    terms = " ".join(term for term, _ in glossary.READING).lower()
+    terms = " ".join(term for term, _ in wording.READING).lower()
     for word in ("disfavored", "points", "reference", "tolerance", "interval", "p-value"):
         assert word in terms
 
 
 def test_no_kind_of_interval_is_said_to_agree_with_the_verdict() -> None:
-    text = dict(glossary.READING)["Interval"]
+    text = dict(wording.READING)["Interval"]
     assert "interval of any kind may leave out zero" in text
     assert "unless it is called simultaneous" not in text
 
 
 def test_technical_words_are_explained_where_they_are_used() -> None:
-    used = dict(glossary.reading("Rows with the same user belong together (clusters); the design effect is 1.2."))
+    used = dict(wording.reading("Rows with the same user belong together (clusters); the design effect is 1.2."))
     assert {"Cluster", "Design effect"} <= set(used)
     assert "Bandwidth" not in used
-    assert set(dict(glossary.reading(""))) == set(dict(glossary.READING))
+    assert set(dict(wording.reading(""))) == set(dict(wording.READING))
 
 
 def test_every_term_is_a_sentence_without_code() -> None:
-    for word, term, meaning in glossary.TERMS:
+    for word, term, meaning in wording.TERMS:
         assert word == word.lower()
         assert meaning[0].isupper()
         assert meaning.endswith(".")

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
-import numpy as np
 import pytest
 
 import isonomy as iso
-from isonomy.report import Entry, glossary, layout, wording
-from isonomy.report.layout import Section, chart, embedded
-from isonomy.results import Verdict
+from isonomy.report import Entry, layout, wording
+from isonomy.report.layout import Section, chart
 from support.fakes import HOSTILE, FakeResult, fake, untested
 
 
 def test_every_piece_of_a_result_has_its_place() -> None:
     entry = Entry(name="flag-tpr", kind="flag", result=fake(), truth=("It is so.",), seed=7, seconds=0.25)
     part = Section(3, entry, drawn=False)
-    assert (part.anchor, part.verdict, part.badge) == ("test-3", "violation", "Difference shown")
+    assert part.anchor == "test-3"
     assert str(part.null) == "The difference of every group is 0"
     assert [str(text) for text in part.truth] == ["It is so."]
     assert len(part.findings) == 3
@@ -73,7 +70,7 @@ def test_the_summary_begins_with_the_finding_that_decided() -> None:
 
 def test_nothing_tested_is_not_answered() -> None:
     part = layout.Section(1, Entry(name="x", kind="flag", result=untested()), drawn=False)
-    assert (part.verdict, part.badge) == ("failed", "Not answered")
+    assert (part.entry.look, part.entry.badge) == ("failed", "Not answered")
     assert str(part.leads[0]).startswith("Not answered: no group could be tested")
     assert str(part.leads[1]) == "Some groups are small."
 
@@ -82,7 +79,6 @@ def test_a_picture_is_drawn_unless_it_is_not_wanted(monkeypatch: pytest.MonkeyPa
     entry = Entry(name="a", kind="flag", result=fake(), title="How much?")
     part = Section(1, entry)
     assert part.chart is not None
-    assert part.chart.specification is not None
     assert wording.chart_label(part.label) == "Chart: How much? The table below it contains the same numbers."
     monkeypatch.setattr(layout, "chart", None)  # calling it would fail
     assert Section(1, entry, drawn=False).chart is None
@@ -91,7 +87,7 @@ def test_a_picture_is_drawn_unless_it_is_not_wanted(monkeypatch: pytest.MonkeyPa
 def test_words_of_a_title_are_explained_too() -> None:
     part = Section(1, Entry(name="a", kind="flag", result=fake(), title="Does the uplift model promise too much?"))
     assert "uplift" in part.text
-    assert "Uplift, effect" in dict(glossary.reading(part.text))
+    assert "Uplift, effect" in dict(wording.reading(part.text))
 
 
 def test_a_method_begins_with_a_capital_letter() -> None:
@@ -100,7 +96,7 @@ def test_a_method_begins_with_a_capital_letter() -> None:
 
 
 def test_labels_cannot_end_the_script_that_holds_them() -> None:
-    specification = chart(fake(HOSTILE)).specification
+    specification, _ = chart(fake(HOSTILE))
     assert specification is not None
     assert not set("<>&") & set(specification)
     assert "vega-lite" in json.loads(specification)["$schema"]
@@ -108,20 +104,13 @@ def test_labels_cannot_end_the_script_that_holds_them() -> None:
 
 def test_a_chart_on_the_page_has_the_background_of_the_page() -> None:
     """Charts use the ink of the page, which is light on a dark page."""
-    specification = chart(fake()).specification
+    specification, _ = chart(fake())
     assert specification is not None
     assert json.loads(specification)["config"]["background"] == "transparent"
 
 
-def test_embedded_values_are_plain() -> None:
-    value: dict[str, Any] = {"a": np.float64(0.5), "b": np.int8(3), "c": Verdict.VIOLATION, "d": "</script>&"}
-    assert json.loads(embedded(value)) == {"a": 0.5, "b": 3, "c": "violation", "d": "</script>&"}
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        embedded([float("nan")])
-
-
 def test_a_picture_that_cannot_be_drawn_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeResult, "plot", lambda self: 1 / 0)
-    picture = chart(fake())
-    assert picture.specification is None
-    assert picture.problem.startswith("The chart could not be drawn (ZeroDivisionError: division by zero)")
+    specification, problem = chart(fake())
+    assert specification is None
+    assert problem.startswith("The chart could not be drawn (ZeroDivisionError: division by zero)")

@@ -9,8 +9,7 @@ import pytest
 import isonomy as iso
 from isonomy.audit.compare import AuditComparison, Change
 from isonomy.report import Document, Entry, markdown, wording
-from isonomy.report.markdown import card, comparison_markdown
-from isonomy.report.render import comparison_html
+from isonomy.report.render import card, comparison_html, comparison_markdown
 from isonomy.report.text import one_line
 from support.fakes import HOSTILE, document, untested
 

@@ -9,7 +9,7 @@ import pytest
 
 from isonomy.errors import MethodError, UsageError
 from isonomy.report import html
-from isonomy.report.paper import browser, print_pdf
+from isonomy.report.render import browser, print_pdf
 from support.fakes import document
 
 

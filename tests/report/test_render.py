@@ -18,7 +18,6 @@ from markupsafe import Markup
 
 import isonomy.report
 from isonomy.report import Entry, html, layout, wording
-from isonomy.report.layout import Chart
 from isonomy.report.render import MAXIMUM_BYTES, library, policy
 from isonomy.report.text import visible
 from support.fakes import HOSTILE, document, fake, untested
@@ -148,7 +147,7 @@ def test_a_huge_audit_stays_below_five_megabytes(monkeypatch: pytest.MonkeyPatch
         "status": fake().status[:1] * n,
     }
     big = fake([f"group number {i} {'x' * 3_000}" for i in range(n)], **numbers)
-    monkeypatch.setattr(layout, "chart", lambda result: Chart(Markup('{"x": "' + "y" * 1_500_000 + '"}')))
+    monkeypatch.setattr(layout, "chart", lambda result: (Markup('{"x": "' + "y" * 1_500_000 + '"}'), ""))
     page = html(replace(document(), entries=(Entry(name="a", kind="flag", result=big),) * 2))
     assert len(page.encode()) < MAXIMUM_BYTES
     assert "The first 200 of 1,000 lines are shown here; results.json contains the other 800" in page
@@ -179,7 +178,7 @@ def test_suppression_is_told_when_there_is_none() -> None:
 
 
 def test_a_page_of_a_test_that_was_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout, "chart", lambda result: Chart(None))
+    monkeypatch.setattr(layout, "chart", lambda result: (None, ""))
     page = html(document(entries=(Entry(name="x", kind="flag", result=untested()),)))
     assert "1 question was tested: 1 could not be answered." in page
     assert 'class="error"' not in page  # it did not stop, so its table is there

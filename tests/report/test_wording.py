@@ -18,7 +18,7 @@ def test_every_question_has_words(kind: str) -> None:
         assert asked.verdict(verdict).startswith(f"{asked.badge(verdict)}: ")
         assert asked.verdict(verdict).endswith(".")
         assert "iolation" not in asked.verdict(verdict)
-        assert asked.look(verdict) in wording.TALLIES
+        assert asked.looks.get(verdict, verdict) in wording.TALLIES
 
 
 def test_every_verdict_has_a_badge_and_a_count() -> None:
@@ -30,11 +30,10 @@ def test_a_chip_has_the_words_of_the_question() -> None:
     assert find_question("flag").badge("violation") == "Difference shown"
     assert find_question("improvability").badge("violation") == "Alternative shown"
     assert find_question("evaluate_corrections").badge("inconclusive") == "Corrections compared"
-    assert find_question("improvability").look("violation") == "shown"
+    assert find_question("improvability").looks == {"violation": "shown"}
     for kind in ("evaluate_corrections", "price_of_fairness"):  # neither a warning nor an inconclusive test
-        assert find_question(kind).look("inconclusive") == "compared"
-    assert find_question("improvability").look("inconclusive") == "inconclusive"
-    assert find_question("flag").look("violation") == "violation"
+        assert find_question(kind).looks["inconclusive"] == "compared"
+    assert not find_question("flag").looks
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -75,5 +74,5 @@ def test_numbers_agree_with_their_nouns() -> None:
     assert wording.outcome_line(1, ("violation",)) == "1 test ended in a verdict on which this audit fails (violation)."
     assert wording.outcome_line(2, ("violation", "within_tolerance")).endswith("(violation and within tolerance).")
     assert wording.outcome_line(0, ("violation",)).startswith("No test ended")
-    assert wording.more_warnings(1) == "1 more warning is in the report."
-    assert wording.more_warnings(2) == "2 more warnings are in the report."
+    assert wording.plural(1, "test is", "tests are") == "1 test is"
+    assert wording.plural(2_000, "test is", "tests are") == "2,000 tests are"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import isonomy as iso
-from isonomy.results.display import html
+from isonomy.results.columns import html
 from support.fakes import HOSTILE, fake
 
 TABLE = iso.simulate.decisions(20_000, seed=1).columns

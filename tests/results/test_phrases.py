@@ -6,14 +6,14 @@ import ast
 import math
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import isonomy
-from isonomy.report import glossary
+from isonomy.report import wording
 from isonomy.results import find_question, phrases
+from support.fakes import fake
 
 
 @pytest.mark.parametrize(
@@ -100,18 +100,12 @@ def test_what_is_not_available_is_not_a_number() -> None:
 
 
 def test_a_summary_has_its_parts_in_order_and_no_empty_one() -> None:
-    parts: dict[str, Any] = {
-        "question": "Is it?",
-        "null": "nothing",
-        "headline": "Inconclusive.",
-        "findings": ["A first finding. " * 10],
-        "limits": ["Why."],
-    }
-    text = phrases.summary(**parts, warnings=["Careful."])
-    places = [text.index(part) for part in ("Is it?", "Inconclusive.", "A first", "Tested:", "Careful.", "Why.")]
+    result = fake()
+    text = result.summary()
+    parts = (result.question, result.headline(), result.findings()[0][:20], "Tested:", result.warnings[0])
+    places = [text.index(part) for part in (*parts, result.limits()[0][:20])]
     assert places == sorted(places)
-    assert max(map(len, text.splitlines())) <= 100
-    assert "Warnings" not in phrases.summary(**parts, warnings=[])
+    assert "Warnings" not in fake(notes=()).summary()
 
 
 def test_rows_left_out_are_told_by_column() -> None:
@@ -188,7 +182,7 @@ def test_no_sentence_of_a_report_is_python() -> None:
     assert len(files) >= 7  # five topics and two shared files
     python = re.compile(r"\b[a-z_]+=(['\"\d<.]|None|True|False|$|\s)|\biso\.|`")
     texts = [text for path in files for text in _told(path)]
-    texts += [meaning for _, meaning in glossary.READING] + [meaning for *_, meaning in glossary.TERMS]
+    texts += [meaning for _, meaning in wording.READING] + [meaning for *_, meaning in wording.TERMS]
     called = [text for text in texts if python.search(text)]
     assert all("refit with them, or use unknown=" in text for text in called)
     assert python.search("Give tolerance= to ask more.")

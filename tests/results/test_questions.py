@@ -11,11 +11,11 @@ import pytest
 
 import isonomy
 from isonomy.errors import UnknownOption, UsageError
-from isonomy.frames import Request, open_source
+from isonomy.frames import Request, Source, open_source
 from isonomy.numerics.randomness import Seed
 from isonomy.options import Alpha, Missing
 from isonomy.results import KINDS, QUESTIONS, Plan, Question, find_question, open_call, question
-from isonomy.results.questions import READING, UNRECORDED
+from isonomy.results.questions import READING
 
 TABLE = {"g": ["a", "b"], "n": [2, 3]}
 
@@ -78,49 +78,51 @@ def test_every_public_test_is_registered_under_its_name(name: str) -> None:
     assert QUESTIONS[name].function is getattr(isonomy, name)
 
 
+def both(source: Source, **options: Any) -> tuple[Source, dict[str, Any]]:
+    """A plan that keeps what it is given."""
+    return source, options
+
+
 def test_the_table_is_opened_as_the_call_says() -> None:
-    call = open_call("flag", {"rows": {"count": "n", "missing": "drop"}, "data": TABLE, "groups": "g", "rng": 5})
-    assert (call.source.count, call.source.missing, call.source.missing_group) == ("n", "drop", "raise")
-    assert dict(call.options) == {"groups": "g"}
-    assert call.seed == Seed(5, "given")
-    assert call.rng.random() == np.random.default_rng(5).random()
-
-
-def test_a_source_is_shared_and_its_options_are_recorded() -> None:
-    source = open_source(TABLE, count="n", missing_group="level")
-    call = open_call("flag", {"rows": {}, "data": source, "groups": "g"})
-    assert call.source is source
-    reading = {"count": "n", "weight": None, "cluster": None, "missing": "raise", "missing_group": "level"}
-    assert dict(call.recorded) == {"groups": "g", **reading}
-
-
-def test_what_changes_no_number_is_not_recorded() -> None:
-    call = open_call("flag", {"rows": {}, "data": TABLE, "groups": "g", "progress": print, "n_jobs": 2, "rng": 1})
-    assert set(call.recorded) == {"groups", *READING}
-    assert not set(call.recorded) & set(UNRECORDED)
-    assert {"progress", "n_jobs"} <= set(call.options)  # the plan still accepts them
-
-
-def test_the_arguments_are_not_changed() -> None:
-    arguments = {"data": TABLE, "groups": "g", "rows": {"missing": "raise"}, "rng": 1}
-    open_call("flag", arguments)
+    arguments = {"rows": {"count": "n", "missing": "drop"}, "data": TABLE, "groups": "g", "rng": 5}
+    (source, options), rng, _ = open_call("flag", both, arguments)
+    assert (source.count, source.missing, source.missing_group) == ("n", "drop", "raise")
+    assert options == {"groups": "g"}
+    assert rng.random() == np.random.default_rng(5).random()
     assert set(arguments) == {"data", "groups", "rows", "rng"}
 
 
+def test_a_source_is_shared_and_its_options_are_recorded() -> None:
+    shared = open_source(TABLE, count="n", missing_group="level")
+    (source, _), _, record = open_call("flag", both, {"rows": {}, "data": shared, "groups": "g"})
+    assert source is shared
+    reading = {"count": "n", "weight": None, "cluster": None, "missing": "raise", "missing_group": "level"}
+    assert record(rows=5).options == {"groups": "g", **reading}
+
+
+def test_what_changes_no_number_is_not_recorded() -> None:
+    arguments = {"rows": {}, "data": TABLE, "groups": "g", "progress": print, "n_jobs": 2, "rng": 1}
+    (_, options), _, record = open_call("flag", both, arguments)
+    assert set(record().options) == {"groups", *READING}
+    assert {"progress", "n_jobs"} <= set(options)  # the plan still accepts them
+
+
 def test_the_record_of_a_call() -> None:
-    call = open_call("flag", {"rows": {}, "data": TABLE, "groups": "g", "rng": 7})
-    record = call.provenance(rows=5, dropped={"g": 1}, groups="settled", bandwidth=0.5)
+    _, _, recorded = open_call("flag", both, {"rows": {}, "data": TABLE, "groups": "g", "rng": 7})
+    record = recorded(rows=5, dropped={"g": 1}, groups="settled", bandwidth=0.5)
     assert (record.call, record.rows, record.dropped, record.backend) == ("flag", 5, {"g": 1}, "mapping")
     assert record.options["groups"] == "settled"
     assert record.options["bandwidth"] == 0.5
     assert record.seed == Seed(7, "given")
-    assert call.provenance(rows=5, dropped={}, random=False).seed is None
+    assert recorded(rows=5, dropped={}, random=False).seed is None
 
 
 def test_a_drawn_seed_repeats_the_draws() -> None:
-    call = open_call("flag", {"rows": {}, "data": TABLE})
-    assert call.seed.origin == "drawn"
-    assert call.rng.random() == np.random.default_rng(call.seed.entropy).random()
+    _, rng, record = open_call("flag", both, {"rows": {}, "data": TABLE})
+    seed = record().seed
+    assert seed is not None
+    assert seed.origin == "drawn"
+    assert rng.random() == np.random.default_rng(seed.entropy).random()
 
 
 def test_a_moved_keyword_is_refused_with_its_new_place() -> None:

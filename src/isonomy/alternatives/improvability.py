@@ -235,24 +235,23 @@ def improvability(
     >>> result.reject, result.pvalue < 0.05
     (True, True)
     """
-    call = open_call("improvability", locals())
-    plan = ImprovabilityPlan(call.source, **call.options)
+    plan, rng, record = open_call("improvability", ImprovabilityPlan, locals())
     cases, dropped = read(plan)
 
     def track(results: Iterable[Any], total: int) -> Iterable[Any]:
         return tracked(results, words.PROGRESS, total, bar=plan.progress)
 
-    trials, reports = run_trials(cases, call.rng, plan.n_jobs, track)
+    trials, reports = run_trials(cases, rng, plan.n_jobs, track)
     columns = estimate(trials, cases, plan)
     decisions = decide(columns, plan)
-    generator = call.rng.spawn(1)[0]  # drawn whatever the verdict
+    generator = rng.spawn(1)[0]  # drawn whatever the verdict
     shown = decisions["verdict"] is Verdict.VIOLATION
     return ImprovabilityResult(
         **columns,
         **decisions,
         null=words.null(cases.rule_name, cases.criteria),
         notes=notes(trials, reports, cases),
-        provenance=call.provenance(rows=cases.rows, dropped=dropped, grouping=plan.request.grouping),
+        provenance=record(rows=cases.rows, dropped=dropped, grouping=plan.request.grouping),
         members=cases.groups,
         rule=cases.rule_name,
         basis=plan.basis,

@@ -16,8 +16,7 @@ from isonomy.numerics.tails import normal_isf, normal_sf
 from isonomy.options import checked
 from isonomy.report import Document, Entry, wording
 from isonomy.report.document import FINGERPRINT
-from isonomy.report.markdown import comparison_markdown
-from isonomy.report.render import comparison_html
+from isonomy.report.render import comparison_html, comparison_markdown
 from isonomy.results import Evidence, Movement, phrases
 
 ALPHA = 0.05
@@ -26,32 +25,18 @@ _UNCOMPARED = ("count", "missing", "missing_group")  # options that may differ a
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One number of one group in two audits of independent rows."""
+    """One number of one group in two audits of independent rows. A ratio changes by a factor."""
 
     group: str
     before: float
     after: float
-    error: float  # the standard error of the change
-    kind: str = ""  # as in `Movement`; the error of a ratio is that of its logarithm
-    pvalue: float = np.nan
+    kind: str  # as in `Movement`
+    change: float
+    error: float  # the standard error of the change, for a ratio of its logarithm
+    interval: tuple[float, float]  # of the change, for this number only
+    pvalue: float
+    hypothesis: str  # opposite changes of two groups that are compared with each other are one
     adjusted: float = np.nan  # by Holm, over every number that is compared
-
-    @property
-    def change(self) -> float:
-        """The change of the number; for a ratio, the factor."""
-        return self.after / self.before if self.kind == "ratio" else self.after - self.before
-
-    @property
-    def distance(self) -> float:
-        """The change in the units of its error."""
-        return float(np.log(self.change)) if self.kind == "ratio" else self.change
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The interval of the change, for this number only."""
-        reach = float(normal_isf(ALPHA)) * self.error
-        ends = self.distance - reach, self.distance + reach
-        return (float(np.exp(ends[0])), float(np.exp(ends[1]))) if self.kind == "ratio" else ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +52,15 @@ class Change:
 
     @property
     def changed(self) -> bool:
-        """Whether the verdicts differ."""
         return self.before != self.after
 
     @property
     def moves(self) -> tuple[str, ...]:
-        """Sentences about the numbers."""
         moved = [move for move in self.numbers if bool(rejected(move.adjusted, ALPHA))]
-        sentences = [wording.moved(move, ALPHA) for move in moved]
         still = len(self.numbers) - len(moved)
-        return (*sentences, *([wording.unmoved(still)] if still else []), *self.notes)
+        number = wording.plural(still, "number", "numbers")
+        unmoved = [f"{number} did not change by more than chance explains."] if still else []
+        return (*(wording.moved(move, ALPHA) for move in moved), *unmoved, *self.notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +74,6 @@ class AuditComparison:
 
     @property
     def headline(self) -> str:
-        """The comparison in one sentence."""
         both = [change for change in self.changes if wording.NOT_ASKED not in (change.before, change.after)]
         numbers = [move for change in both for move in change.numbers]
         moved = sum(bool(rejected(move.adjusted, ALPHA)) for move in numbers)
@@ -118,14 +101,13 @@ def compare(before: AuditResult, after: AuditResult) -> AuditComparison:
     fingerprints = [dict(audit.document.facts).get(FINGERPRINT) for audit in (before, after)]
     same = fingerprints[0] == fingerprints[1] is not None
     changes = [_change(name, old.get(name), new.get(name), same) for name in dict.fromkeys([*old, *new])]
-    moves = [(change.name, move) for change in changes for move in change.numbers]
-    # Opposite changes of two groups that are compared with each other are one hypothesis.
-    hypotheses = [f"{name} {abs(move.distance):.9g} {move.error:.9g}" for name, move in moves]
-    adjusted = iter(adjust([move.pvalue for _, move in moves], "holm", same=hypotheses) if moves else ())
+    moves = [move for change in changes for move in change.numbers]
+    hypotheses = [f"{change.name} {move.hypothesis}" for change in changes for move in change.numbers]
+    adjusted = iter(adjust([move.pvalue for move in moves], "holm", same=hypotheses) if moves else ())
     notes = [wording.SAME_ROWS if same else wording.INDEPENDENT_ROWS]
     minimums = before.document.suppress_below, after.document.suppress_below
     if minimums[0] != minimums[1]:
-        notes.append(wording.other_minimum(*minimums))
+        notes.append(wording.OTHER_MINIMUM.format(*minimums))
     settled = tuple(
         replace(change, numbers=tuple(replace(move, adjusted=float(next(adjusted))) for move in change.numbers))
         for change in changes
@@ -146,7 +128,7 @@ def _change(name: str, old: Entry | None, new: Entry | None, same: bool) -> Chan
     names = [key for key in {**options[0], **options[1]} if key not in _UNCOMPARED]
     differing = [key for key in names if options[0].get(key) != options[1].get(key)]
     if differing:
-        return replace(change, notes=(wording.asked_differently(differing),))
+        return replace(change, notes=(wording.OTHER_OPTIONS.format(phrases.listed(differing)),))
     if same:
         return change
     earlier, later = old.result.movement(), new.result.movement()
@@ -170,6 +152,12 @@ def _moves(old: Evidence, new: Evidence, before: Movement, after: Movement) -> I
         if not np.isfinite([*values, *errors]).all() or (ratio and values.min() <= 0):
             continue
         error = float(np.hypot(*(errors / values if ratio else errors)))
-        move = Move(name, float(values[0]), float(values[1]), error, after.kind)
-        if move.error > 0:
-            yield replace(move, pvalue=float(normal_sf(move.distance / move.error)))
+        if not error > 0:
+            continue
+        change = float(values[1] / values[0] if ratio else values[1] - values[0])
+        distance = float(np.log(change)) if ratio else change  # in the units of its error
+        reach = float(normal_isf(ALPHA)) * error
+        ends = distance - reach, distance + reach
+        limits = (float(np.exp(ends[0])), float(np.exp(ends[1]))) if ratio else ends
+        pvalue, hypothesis = float(normal_sf(distance / error)), f"{abs(distance):.9g} {error:.9g}"
+        yield Move(name, float(values[0]), float(values[1]), after.kind, change, error, limits, pvalue, hypothesis)

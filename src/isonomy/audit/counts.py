@@ -15,6 +15,7 @@ from isonomy.audit.config import Config, Data, annotation_of
 from isonomy.audit.forms import Condition, FileCut, OwnMetric, written
 from isonomy.audit.plan import PlannedTest, plan
 from isonomy.audit.runner import Audit
+from isonomy.audit.table import quoted
 from isonomy.errors import ConfigError
 from isonomy.frames.metrics import RATES
 from isonomy.options import form_of
@@ -98,11 +99,6 @@ def _is_counted(metric: object) -> bool:
     return all(name is None or (isinstance(name, str) and name in RATES) for name in several)
 
 
-def quoted(name: str) -> str:
-    """A name as standard SQL writes it."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _table(config: Config) -> str:
     if config.data.query is not None:
         return f"(\n{config.data.query.strip().rstrip(';')}\n) AS {quoted('rows')}"
@@ -133,4 +129,4 @@ def _literal(value: object) -> str:
     if isinstance(value, (int, float)):
         return repr(value)
     text = value.isoformat() if isinstance(value, date) else str(value)
-    return "'" + text.replace("'", "''") + "'"
+    return quoted(text, "'")

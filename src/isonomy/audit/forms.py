@@ -80,7 +80,6 @@ class Condition(FileTable):
 
     @property
     def comparison(self) -> Comparison:
-        """The condition, for the rows of a table."""
         return Comparison(self.column, self.op, self.value)
 
 
@@ -100,11 +99,9 @@ class Role(FileTable):
 
     @property
     def comparison(self) -> Comparison:
-        """The condition under which the role is 1."""
         return Comparison(self.column, "in" if isinstance(self.equals, list) else "==", self.equals)
 
     def as_argument(self) -> object:
-        """The condition as an expression."""
         return self.comparison.expression()
 
 
@@ -123,7 +120,6 @@ class FileCut(FileTable):
         return self
 
     def as_argument(self) -> object:
-        """The groups."""
         return cut(self.column, self.edges)
 
 
@@ -139,7 +135,6 @@ class FileWhere(FileTable):
     """All of these must hold."""
 
     def as_argument(self) -> object:
-        """The group."""
         condition = expressions.all_of(part.comparison for part in self.where)
         assert condition is not None  # the model requires at least one
         return where(self.name, condition)
@@ -185,7 +180,6 @@ class OwnMetric(FileTable):
     """A quantile instead of the mean; 0.5 is the median."""
 
     def as_argument(self) -> object:
-        """The metric."""
         inside = expressions.all_of(part.comparison for part in self.where)
         value = expressions.column(self.value)
         return Metric(self.name, value=value, where=inside, binary=self.binary, quantile=self.quantile)
@@ -200,7 +194,6 @@ class EstimateOf(FileTable):
     """The column with each row's influence on it."""
 
     def as_argument(self) -> object:
-        """The reference."""
         return Estimate(self.value, self.influence)
 
 
@@ -261,12 +254,10 @@ class OptionTable(FileTable):
         return option, {next(iter(hints(option))): value}
 
     def as_argument(self) -> object:
-        """The option."""
         option, values = self.given()
         return option(**{name: ready(value) for name, value in values.items()})
 
     def columns_used(self) -> Iterator[UsedColumn]:
-        """The columns that the option names."""
         option, values = self.given()
         for name, value in values.items():
             yield from written(hints(option)[name]).columns(value)
@@ -298,7 +289,6 @@ def _option_table(options: tuple[Any, ...]) -> type[OptionTable]:
 
 
 def default_in_a_file(default: object) -> object:
-    """A default as a file would write it."""
     if not isinstance(default, Option):
         return default
     values = {part.name: getattr(default, part.name) for part in fields(default)}
@@ -342,7 +332,6 @@ def plain(value: object) -> object:
 
 
 def ready(value: object) -> object:
-    """A value of the file as isonomy's functions take it."""
     if isinstance(value, FileTable):
         return value.as_argument()
     return [ready(item) for item in value] if isinstance(value, list) else value
@@ -361,7 +350,6 @@ class Written:
     note: str = ""
 
     def columns(self, value: object) -> Iterator[UsedColumn]:
-        """The columns that a value names."""
         if isinstance(value, FileTable):
             yield from value.columns_used()
         elif isinstance(value, (list, Mapping)):
@@ -411,7 +399,6 @@ _OTHER = Written(None)
 
 
 def written(annotation: object) -> Written:
-    """How a file writes values of an annotation."""
     name = form_of(annotation)
     return _OTHER if name is None else FORMS[name]
 

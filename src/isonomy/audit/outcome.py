@@ -15,8 +15,7 @@ from isonomy.audit import state
 from isonomy.errors import ConfigError, UsageError
 from isonomy.report import Document, Entry, html, junit, markdown, wording
 from isonomy.report.layout import Section
-from isonomy.report.markdown import outline
-from isonomy.report.paper import browser, print_pdf
+from isonomy.report.render import browser, outline, print_pdf
 from isonomy.results import SCHEMA_VERSION, Evidence, from_dict
 from isonomy.results.columns import plain_value
 from isonomy.results.evidence import plain_option
@@ -64,18 +63,14 @@ class AuditResult:
 
         The first of these that applies, in this order; 0 otherwise.
         """
-        kinds = {entry.fault for entry in self.entries}
-        for kind, code in (("usage", 2), ("data", 3), ("crash", 4)):
-            if kind in kinds:
-                return code
-        return 1 if self.failing else 0
+        faults = {entry.fault for entry in self.entries}
+        codes = [code for kind, code in (("usage", 2), ("data", 3), ("crash", 4)) if kind in faults]
+        return codes[0] if codes else int(bool(self.failing))
 
     def summary(self) -> str:
         """The audit in words."""
         lines = [self.document.title, "", wording.headline(self.document.counts), ""]
-        for entry in self.entries:
-            lines.append(f"[{entry.badge}] {entry.heading} ({entry.name})")
-            lines.append(f"  {entry.lead}")
+        lines += [f"[{entry.badge}] {entry.heading} ({entry.name})\n  {entry.lead}" for entry in self.entries]
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -133,12 +128,18 @@ class AuditResult:
         place = state.place(folder)
         state.refuse(place)
         state.prepare(place)
-        # The report last: when it is new, everything else is.
-        state.write(place / "results.json", self.to_json())
-        state.write(place / "summary.md", markdown(self.document))
-        state.write(place / "junit.xml", junit(self.document))
-        state.write(place / "report.html", html(self.document))
+        for name, text in self._texts().items():
+            state.write(place / name, text)
         return AuditResult(self.document, place)
+
+    def _texts(self) -> dict[str, str]:
+        """The files. The report last: when it is new, everything else is."""
+        return {
+            "results.json": self.to_json(),
+            "summary.md": markdown(self.document),
+            "junit.xml": junit(self.document),
+            "report.html": html(self.document),
+        }
 
     def write_report(self, folder: str | Path, *, pdf: bool = False) -> list[Path]:
         """Write report.html alone, and with ``pdf`` print it to report.pdf; returns what was written."""
@@ -146,12 +147,10 @@ class AuditResult:
         if pdf:
             browser()  # raises before anything is written
         state.prepare(place)
-        page = place / "report.html"
-        state.write(page, html(self.document))
-        if not pdf:
-            return [page]
-        print_pdf(page, place / "report.pdf")
-        return [page, place / "report.pdf"]
+        state.write(place / "report.html", html(self.document))
+        if pdf:
+            print_pdf(place / "report.html", place / "report.pdf")
+        return [place / "report.html", *([place / "report.pdf"] if pdf else [])]
 
 
 _LARGEST = 500_000_000  # bytes of a results.json that is read
@@ -220,15 +219,8 @@ def packed(result: AuditResult) -> bytes:
     facts = tuple((name, value) for name, value in result.document.facts if name not in _OF_THE_RUN)
     document = replace(result.document, created="", entries=entries, facts=facts)
     environment = "".join(f"{name}: {value}\n" for name, value in document.facts)
-    texts = {
-        "README.txt": _READ_ME,
-        "audit.toml": document.config,
-        "environment.txt": environment,
-        "junit.xml": junit(document),
-        "report.html": html(document),
-        "results.json": AuditResult(document).to_json(),
-        "summary.md": markdown(document),
-    }
+    texts = {"README.txt": _READ_ME, "audit.toml": document.config, "environment.txt": environment}
+    texts |= AuditResult(document)._texts()
     contents = {name: text.encode("utf-8", "replace") for name, text in sorted(texts.items())}
     sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in contents.items())
     buffer = BytesIO()

@@ -30,8 +30,11 @@ class PlannedTest:
 
     @property
     def kind(self) -> str:
-        """The kind of test: the name of its function."""
         return self.test.kind
+
+    def home(self, number: int, key: str) -> str:
+        """The key of the file that gives an option."""
+        return f"tests[{number}].{key}" if key in self.test.model_fields_set else f"columns.{key}"
 
     def ready(self) -> dict[str, object]:
         """The keywords of the call, as the function takes them."""
@@ -64,7 +67,6 @@ class PlannedTest:
 
 
 def plan(config: Config) -> list[PlannedTest]:
-    """Every test of the audit."""
     return [_planned(config, name, test) for name, test in zip(config.names, config.tests, strict=True)]
 
 
@@ -110,7 +112,6 @@ def of_other_rows(planned: Sequence[PlannedTest]) -> list[bool]:
 
 
 def refusals(planned: Iterable[PlannedTest], source: Source, file: str) -> None:
-    """Raise everything that the tests would refuse about their options, at once. Reads the schema only."""
     problems = []
     for i, test in enumerate(planned):
         try:
@@ -124,24 +125,18 @@ def refusals(planned: Iterable[PlannedTest], source: Source, file: str) -> None:
 
 def absent(planned: Iterable[PlannedTest], source: Source, file: str) -> None:
     """Raise if no row has the value that a role counts as 1, which is then probably misspelled."""
-    roles: dict[str, tuple[str, Role]] = {}  # by the key that gives the role
-    for i, test in enumerate(planned):
-        for key, value in test.options.items():
-            if isinstance(value, Role):
-                roles[f"tests[{i}].{key}" if key in test.test.model_fields_set else f"columns.{key}"] = (
-                    repr(value),
-                    value,
-                )
+    given = [(test.home(i, key), value) for i, test in enumerate(planned) for key, value in test.options.items()]
+    roles = {home: value for home, value in given if isinstance(value, Role)}
     missing: dict[str, str] = {}
-    for text, role in roles.values():
-        if text in missing or len(source.filter(role.comparison.expression()).head(1)):
+    for text, role in {repr(role): role for role in roles.values()}.items():
+        if len(source.filter(role.comparison.expression()).head(1)):
             continue
         present = source.head(ROWS)[role.column].drop_nulls().unique().sort()
         shown = [str(value) for value in present.head(FEW).to_list()]
         holds = f"it holds {', '.join(shown)}{', ...' if len(present) > FEW else ''}" if shown else "it is empty"
         close = near(str(role.equals), shown)
         missing[text] = f"no row has {role.equals!r} in column {role.column!r}; {holds}.{close}"
-    problems = [f"{file}: {home}: {missing[text]}" for home, (text, _) in roles.items() if text in missing]
+    problems = [f"{file}: {home}: {missing[repr(role)]}" for home, role in roles.items() if repr(role) in missing]
     if problems:
         raise ConfigError("\n".join(problems))
 
@@ -159,9 +154,8 @@ def used(
         for j, condition in enumerate(test.test.filters):
             yield f"tests[{i}].filters[{j}].column", condition.column, condition
         for key, value in test.options.items():
-            home = f"tests[{i}].{key}" if key in test.test.model_fields_set else f"columns.{key}"
             columns = () if value is None else written(annotation_of(test.kind, key)).columns(value)
-            yield from ((home, column, how) for column, how in columns)
+            yield from ((test.home(i, key), column, how) for column, how in columns)
 
 
 def check(config: Config, planned: Iterable[PlannedTest], schema: Schema, file: str) -> list[str]:

@@ -1,6 +1,7 @@
 """A first audit file for a table that nobody has described yet: roles guessed from names and values, all reported.
 
-Columns whose names and values do not reveal their role are not guessed. The file itself is the template `starter.toml`.
+Columns whose names and values do not reveal their role are not guessed. The file itself is the template `starter.toml`,
+and what the names and values of columns may mean is in `starter_words.toml`.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ import json
 import os
 import re
 import textwrap
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
 
 from isonomy.audit.config import ROLES, FileColumns
 from isonomy.audit.state import write
@@ -23,56 +24,10 @@ from isonomy.frames import open_source
 from isonomy.frames.profile import FEW, Profile, distinct, profiles
 from isonomy.results import phrases
 
-# Words in a column's name, most informative first.
-_NAMES = {
-    "treatment": "treatment treated offer assigned exposed arm",
-    "effect": "predicted_effect effect uplift cate ite",
-    "baseline": "predicted_baseline baseline",
-    "prediction": "prediction predicted pred y_pred decision approved approval selected hired admitted granted "
-    "accepted flagged callback called call interviewed promoted enrolled awarded award funded shortlisted invited deny "
-    "denied denial rejected declined refused",
-    "outcome": "outcome label target y_true y repaid default recid two_year_recid churn converted conversion visit "
-    "success actual event pass passed graduated graduation completed completion reoffended reoffense rearrested "
-    "rearrest paid_back fully_paid delinquent fraud dropped_out dropout failed retained renewed survived readmitted "
-    "recovered responded",
-    "score": "score probability prob risk risk_score decile_score y_score logit",
-    "user": "user user_id customer customer_id person_id member_id account_id applicant_id client_id",
-}
-_GROUPS = (
-    "race ethnicity sex gender woman women age_band age_cat age_group age agep rac1p disability disabled religion "
-    "nationality hispanic hisp latino afam black female male minority veteran citizen country region marital "
-    "marital_status married education group"
-)
-# Columns that may be weights or clusters; only a person can tell.
-_DESIGN = {
-    "weight": "weight weights sample_weight survey_weight wt wgt pwgtp perwt fnlwgt",
-    "cluster": "household household_id hhid family_id cluster psu branch branch_id school school_id schoolid hospital "
-    "store site",
-}
-_DESIGN_CHECKS = {
-    "weight": "{} may be the number of people that a row stands for. If it is, remove the # from weight under [data]; "
-    "otherwise every row counts once.",
-    "cluster": "{} may identify rows that belong together. If it does, remove the # from cluster under [data]{}; "
-    "otherwise every error is too small.",
-}
+_WORDS = tomllib.loads((files("isonomy.audit") / "starter_words.toml").read_text(encoding="utf-8"))
+_NAMES: dict[str, str] = _WORDS["roles"]
+_YES: dict[str, list[str]] = _WORDS["yes"]
 _INSTEAD = " (and put a # before user under [columns]: some tests take only one of the two)"
-_ADVERSE = "deny denied denial rejected declined refused"  # decisions that are bad for people
-_FAVORABLE = "approved approval selected hired admitted granted accepted promoted awarded"
-_BAD_OUTCOMES = (
-    "default recid churn fraud delinquent arrest fail claim reoffended reoffense rearrest dropped_out dropout "
-    "readmitted"
-)
-# What people with decision 1 are called, if not by the word in the name of the column.
-_CHOSEN = {"approval": "approved", "award": "awarded"} | dict.fromkeys(("callback", "called", "call"), "called back")
-_CHOSEN |= {"deny": "not denied", "denial": "not denied"}
-_CHOSEN |= {word: f"not {word}" for word in ("denied", "rejected", "declined", "refused")}
-_PLAIN = ("prediction", "predicted", "pred", "y_pred", "decision")  # names that do not reveal what was decided
-# Values that mean yes, each with those that mean no.
-_YES = {
-    "yes": {"no"}, "y": {"n"}, "true": {"false"}, "t": {"f"}, "1": {"0"}, "pass": {"fail"}, "passed": {"failed"},
-    "good": {"bad"}, "approved": {"denied", "rejected", "declined"}, "accepted": {"rejected", "declined"},
-    "granted": {"denied", "refused"}, "hired": {"rejected", "not hired"}, "admitted": {"rejected", "denied"},
-}  # fmt: skip
 _AGES = (25, 45, 65)  # where raw ages are cut
 _MOST = 3  # groupings that are used, and columns proposed as the outcome; the others are listed
 _RAW = 10  # an age column with more values than this holds years, not bands
@@ -88,13 +43,11 @@ class GuessedRole:
     equals: str | float | None = None
 
     def toml(self) -> str:
-        """The role as an audit file writes it."""
         name = toml(self.column)
         return name if self.equals is None else f"{{column = {name}, equals = {literal(self.equals)}}}"
 
     @property
     def positive(self) -> str | float:
-        """The value of the column that counts as 1."""
         return 1.0 if self.equals is None else self.equals
 
 
@@ -109,18 +62,16 @@ class Guess:
     obstacle: str = ""
     unused: dict[str, list[str]] = field(default_factory=dict)  # columns without a role, by reason
     # For whom the outcome is known: everybody, only those with decision 1 or 0, or nobody (it repeats the decision).
-    known: Literal["everybody", "selected", "others", "nobody"] = "everybody"
+    known: str = "everybody"  # or "selected", "others", "nobody"
     absent: bool = False  # whether an unknown outcome is missing, rather than a value
     design: dict[str, str] = field(default_factory=dict)  # columns that may be the weight and the cluster
 
 
 def toml(text: str) -> str:
-    """A string as TOML writes it."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def literal(value: str | float) -> str:
-    """A value as TOML writes it; whole numbers without a point."""
     if isinstance(value, str):
         return toml(value)
     return str(int(value)) if value == int(value) else repr(value)
@@ -130,7 +81,6 @@ def literal(value: str | float) -> str:
 
 
 def sample(data: Path) -> tuple[Profile, ...]:
-    """What the columns of a table look like."""
     try:
         columns = profiles(open_source(data))
     except (UsageError, DataError):
@@ -154,18 +104,19 @@ def sample(data: Path) -> tuple[Profile, ...]:
 
 
 def guess(columns: tuple[Profile, ...]) -> Guess:
-    """Every role that a name suggests and a type fits, and the groups."""
     roles, undecided, checks = _roles(columns)
     taken = {role.column for role in (*roles.values(), *(role for several in undecided.values() for role in several))}
-    named = [(near, c) for c in columns if c.name not in taken and (near := _closeness(c.name, _GROUPS)) is not None]
+    named = [
+        (near, c) for c in columns if c.name not in taken and (near := _closeness(c.name, _WORDS["groups"])) is not None
+    ]
     grouped = {c.name: spec for _, c in sorted(named, key=lambda pair: pair[0]) if (spec := _grouping(c))}
     groups, more = tuple(grouped.values())[:_MOST], tuple(grouped.values())[_MOST:]
     if more:
         checks.append(f"groups lists the first {_MOST} that were found. Add these if they matter: {', '.join(more)}.")
     free = [column for column in columns if column.name not in taken | set(grouped)]
-    design = {role: name for role in _DESIGN if (name := _designed(role, free))}
+    design = {role: name for role in _WORDS["design"] if (name := _designed(role, free))}
     instead = _INSTEAD if "user" in roles else ""
-    checks += [_DESIGN_CHECKS[role].format(toml(name), instead) for role, name in design.items()]
+    checks += [_WORDS["design_checks"][role].format(toml(name), instead) for role, name in design.items()]
     free = [column for column in free if column.name not in design.values()]
     if "prediction" in roles and "outcome" not in {*roles, *undecided}:
         pairs = [column for column in free if column.levels > 1 and _two_valued(column)][:_MOST]
@@ -184,7 +135,6 @@ def guess(columns: tuple[Profile, ...]) -> Guess:
 def _roles(
     columns: tuple[Profile, ...],
 ) -> tuple[dict[str, GuessedRole], dict[str, tuple[GuessedRole, ...]], list[str]]:
-    """The roles, the roles with several candidates, and what to check."""
     chosen: dict[str, Profile] = {}
     for role, words in _NAMES.items():
         free = [c for c in columns if c not in chosen.values() and _FITS[role](c)]
@@ -217,7 +167,7 @@ def _roles(
 def _two_valued(column: Profile) -> bool:
     """0 and 1, true and false, or two other values one of which may mean yes."""
     words = {str(value).strip().lower() for value in column.values}
-    spelled = column.kind == "text" and any(yes in words and words - {yes} <= no for yes, no in _YES.items())
+    spelled = column.kind == "text" and any(yes in words and words - {yes} <= {*no} for yes, no in _YES.items())
     return column.kind == "binary" or (column.kind in ("number", "text") and (column.levels == 2 or spelled))
 
 
@@ -248,7 +198,6 @@ def _closeness(name: str, words: str) -> int | None:
 
 
 def _sides(column: Profile) -> tuple[str | float | None, str | float | None, str]:
-    """The value that means yes and the one that means no, and what to check about them."""
     if column.kind == "binary":
         return 1.0, 0.0, ""
     name = toml(column.name)
@@ -256,7 +205,7 @@ def _sides(column: Profile) -> tuple[str | float | None, str | float | None, str
         return 1.0, 2.0, f"{name} holds 1 and 2: 1 is taken to mean yes, as in most surveys. Is that right?"
     words = {str(value).strip().lower(): str(value) for value in column.values}
     for yes, no in _YES.items() if column.kind == "text" else ():
-        if yes in words and len(words) == 2 and set(words) - {yes} <= no:
+        if yes in words and len(words) == 2 and set(words) - {yes} <= {*no}:
             if len(column.values) > 2:
                 shown = ", ".join(map(toml, map(str, column.values)))
                 return None, None, f"{name} spells yes and no in several ways ({shown}): recode it to two values."
@@ -269,17 +218,13 @@ def _sides(column: Profile) -> tuple[str | float | None, str | float | None, str
 def _turned(chosen: dict[str, Profile]) -> dict[str, str]:
     """Roles whose yes is bad for people although 1 should be good, and the check for each."""
     decision, outcome = (chosen[role].name if role in chosen else "" for role in ("prediction", "outcome"))
-    turned: dict[str, str] = {}
-    adverse = _closeness(decision, _ADVERSE) is not None
+    turned = {}
+    adverse, favorable = (_closeness(decision, _WORDS[kind]) is not None for kind in ("adverse", "favorable"))
     if adverse:
-        turned["prediction"] = (
-            f"{toml(decision)} is a decision against a person: 1 is taken to mean that it was not made."
-        )
-    if (adverse or _closeness(decision, _FAVORABLE) is not None) and _closeness(outcome, _BAD_OUTCOMES) is not None:
-        turned["outcome"] = (
-            f"{toml(outcome)} looks bad although the decision is favorable: 1 is taken to mean that it did not happen."
-        )
-    return turned
+        turned["prediction"] = "is a decision against a person: 1 is taken to mean that it was not made."
+    if (adverse or favorable) and _closeness(outcome, _WORDS["bad_outcomes"]) is not None:
+        turned["outcome"] = "looks bad although the decision is favorable: 1 is taken to mean that it did not happen."
+    return {role: f"{toml(chosen[role].name)} {text}" for role, text in turned.items()}
 
 
 def _grouping(column: Profile) -> str:
@@ -292,15 +237,15 @@ def _grouping(column: Profile) -> str:
 
 
 def _designed(name: str, free: list[Profile]) -> str:
-    """The column that may be the weight, or the cluster; empty if there is none."""
+    words = _WORDS["design"][name]
     fit = [c for c in free if (c.levels > FEW if name == "cluster" else c.kind == "number" and c.low >= 0)]
-    exact = [(near, c.name) for c in fit if (near := _closeness(c.name, _DESIGN[name])) is not None]
-    near, column = min(exact, default=(0, ""))
-    return column if near < len(_DESIGN[name].split()) else ""
+    near, column = min(
+        ((near, c.name) for c in fit if (near := _closeness(c.name, words)) is not None), default=(0, "")
+    )
+    return column if near < len(words.split()) else ""
 
 
 def _reason(column: Profile) -> str:
-    """Why a column has no role."""
     if column.kind == "other":
         return "neither numbers nor text (dates, lists or nothing)"
     if column.levels < 2:
@@ -341,11 +286,10 @@ def compared(data: Path, guessed: Guess) -> Guess:
     # The first that does not repeat the decision goes before the others.
     outcomes = tuple(sorted(outcomes, key=lambda role: max(numbers[role.column]) <= 1))
     among, others = numbers[outcomes[0].column]
+    known = {(True, True): "everybody", (True, False): "selected", (False, True): "others"}.get(
+        (among > 1, others > 1), "nobody"
+    )
     guessed = replace(guessed, absent=0 in (among, others))
-    if among > 1 and others > 1:
-        known: Literal["everybody", "selected", "others", "nobody"] = "everybody"
-    else:
-        known = "selected" if among > 1 else "others" if others > 1 else "nobody"
     if "outcome" not in guessed.roles:
         return replace(guessed, known=known, undecided={**guessed.undecided, "outcome": outcomes})
     name = toml(outcomes[0].column)
@@ -391,10 +335,11 @@ def _text(path: str, folder: str, columns: tuple[Profile, ...], guessed: Guess) 
     absent = {column.name for column in columns if column.missing}
     needed = absent & {role.column for role in guessed.roles.values()}
     proposed = absent & {role.column for roles in guessed.undecided.values() for role in roles}
-    words = tuple(word for word in _NAMES["prediction"].split() if word not in _PLAIN)
+    words = tuple(word for word in _NAMES["prediction"].split() if word not in _WORDS["plain"].split())
     decision, score = guessed.roles.get("prediction"), guessed.roles.get("score")
     place = None if decision is None else _closeness(decision.column, " ".join(words))
-    named = "" if place is None else _CHOSEN.get(words[place % len(words)], words[place % len(words)])
+    word = "" if place is None else words[place % len(words)]
+    named = _WORDS["chosen"].get(word, word)
     chosen, rate = named or "selected", _RATES.get(guessed.known, "")
     outcome = guessed.roles.get("outcome") or next(iter(guessed.undecided.get("outcome", ())), None)
     happened = labeled = ""

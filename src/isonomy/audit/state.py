@@ -20,7 +20,6 @@ _PARTIAL = ".partial"
 
 
 def place(folder: str | Path) -> Path:
-    """The folder that a caller names."""
     check("output", folder, str | Path)
     if "\x00" in str(folder):
         raise ConfigError(f"output: cannot write to {str(folder)!r} (a path cannot contain a null character).")
@@ -33,7 +32,6 @@ def write(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """The same for bytes."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_PARTIAL, dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -75,7 +73,6 @@ def refuse(folder: Path, file: Path | None = None) -> None:
 
 
 def claim(folder: Path, file: Path | None) -> None:
-    """Record the audit file to which the folder belongs."""
     if file is not None:
         write(folder / FOLDER / _OWNER, os.path.relpath(file.resolve(), folder.resolve()))
 
@@ -114,11 +111,9 @@ class State:
         return stored if isinstance(stored, dict) else None
 
     def save(self, identity: str, stored: Mapping[str, object]) -> None:
-        """Store a finished test."""
         if self.folder is not None:
             write(self.folder / f"{identity}.json", json.dumps(stored, allow_nan=False, ensure_ascii=False))
 
     def forget(self, identity: str) -> None:
-        """Delete a stored test."""
         if self.folder is not None:
             (self.folder / f"{identity}.json").unlink(missing_ok=True)

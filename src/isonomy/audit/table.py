@@ -32,7 +32,6 @@ class Opened:
     files: Mapping[Path, tuple[int, int]] = field(default_factory=dict)  # bytes and time of the last change of each
 
     def refuse_changed(self) -> None:
-        """Raise if a file changed since the table was opened."""
         for file, before in self.files.items():
             if _stamp(file) != before:
                 raise DataError(f"data: {file.name} changed during the audit; audit a copy that does not change.")
@@ -111,9 +110,9 @@ def _duckdb(data: Data, folder: Path, files: Mapping[str, Sequence[Path]]) -> ob
             if not files.get(name):
                 raise ConfigError(f"data.tables.{name}: no file at {folder / path}.")
             read = [str(file.resolve()) for file in files[name]]
-            connection.execute(f"create temp view {_quoted(name, chr(34))} as select * from {_read(read)}")
+            connection.execute(f"create temp view {quoted(name)} as select * from {_read(read)}")
             allowed += read
-        connection.execute(f"set allowed_paths = {_listed(allowed)}::varchar[]")
+        connection.execute(f"set allowed_paths = {_sql_list(allowed)}::varchar[]")
         connection.execute("set enable_external_access = false")
         connection.execute("set lock_configuration = true")
         return connection.sql(statements[0].query)
@@ -121,24 +120,23 @@ def _duckdb(data: Data, folder: Path, files: Mapping[str, Sequence[Path]]) -> ob
         raise ConfigError(f"data.query: DuckDB cannot run it ({error}).") from None
 
 
-def _quoted(text: str, mark: str) -> str:
-    """A SQL literal or identifier: quotes inside are doubled, because names come from the audit file."""
+def quoted(text: str, mark: str = '"') -> str:
+    """A SQL identifier, or with another ``mark`` a literal: quotes inside are doubled."""
     return f"{mark}{text.replace(mark, mark * 2)}{mark}"
 
 
-def _listed(texts: Sequence[str]) -> str:
-    """Texts as a SQL list."""
-    return f"[{', '.join(_quoted(text, chr(39)) for text in texts)}]"
+def _sql_list(texts: Sequence[str]) -> str:
+    return f"[{', '.join(quoted(text, chr(39)) for text in texts)}]"
 
 
 def _read(files: Sequence[str]) -> str:
     """Files as DuckDB should read them: what is text for every other engine is text here, yes and no among it."""
     first = Path(files[0])
     if ".csv" not in first.suffixes:
-        return f"read_parquet({_listed(files)})"
+        return f"read_parquet({_sql_list(files)})"
     text = [name for name, dtype in open_source(first).schema.items() if is_text(dtype)]
-    types = ", ".join(f"{_quoted(name, chr(39))}: 'VARCHAR'" for name in text)
-    return f"read_csv({_listed(files)}, types = {{{types}}})" if text else f"read_csv({_listed(files)})"
+    types = ", ".join(f"{quoted(name, chr(39))}: 'VARCHAR'" for name in text)
+    return f"read_csv({_sql_list(files)}, types = {{{types}}})" if text else f"read_csv({_sql_list(files)})"
 
 
 _ON_FILES = "spark.sql.runSQLOnFiles"  # whether a query may name files instead of tables
@@ -184,7 +182,6 @@ def narrow(opened: Opened, columns: Iterable[str], filters: list[Condition], in_
 
 
 def identified(source: Source, *, filtered: bool = False) -> Fingerprint:
-    """The fingerprint of the table; raises if it is empty."""
     fingerprint = fingerprint_of(source)
     if not fingerprint.rows:
         empty = "no row is left after the filters" if filtered else "the table has no rows"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from isonomy import __version__
-from isonomy.cli import show
 
+USAGE, DATA, CRASH, INTERRUPTED = 2, 3, 4, 130
 EXIT_CODES = (
     "Exit codes: 0 success; 1 a verdict on which the audit fails; 2 bad usage or audit file; 3 bad data, or nothing "
     "could be tested; 4 a test crashed. If several apply, the order is 2, 3, 4, 1."
@@ -29,6 +31,36 @@ app = typer.Typer(
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 ResultsFile = Annotated[Path, typer.Argument(help="results.json of an audit.", show_default=False)]
 AuditFile = Annotated[Path, typer.Argument(help="The audit file (TOML).", show_default=False)]
+
+
+class Interrupted(Exception):
+    """Ctrl-C during an audit."""
+
+
+@contextlib.contextmanager
+def errors(debug: bool) -> Iterator[None]:
+    """Turn every error into one message and an exit code; ``debug`` lets it through."""
+    from isonomy.errors import DataError, UsageError
+
+    try:
+        yield
+    except (KeyboardInterrupt, Interrupted) as error:
+        what = str(error) or "Interrupted. No file is incomplete."
+        message, code = f"{what} To continue: isonomy audit <the audit file> --resume", INTERRUPTED
+    except typer.Exit:
+        raise
+    except Exception as error:
+        if debug:
+            raise
+        code = USAGE if isinstance(error, UsageError) else DATA if isinstance(error, DataError) else CRASH
+        crash = f"{type(error).__name__}: {error}\nRun again with --debug to see where."
+        message = crash if code == CRASH else str(error)
+    else:
+        return
+    from isonomy.cli.show import complain
+
+    complain(message)
+    raise typer.Exit(code)
 
 
 def _version(requested: bool) -> None:
@@ -54,8 +86,9 @@ def demo(
     debug: Debug = False,
 ) -> None:
     """Audit a simulated lender with planted, known bias."""
-    with show.errors(debug):
+    with errors(debug):
         from isonomy.audit import Audit
+        from isonomy.cli import show
         from isonomy.cli.demo import write_demo
 
         file = write_demo(output, rows, seed)
@@ -70,8 +103,9 @@ def init(
     debug: Debug = False,
 ) -> None:
     """Write a commented starter audit file for a table."""
-    with show.errors(debug):
+    with errors(debug):
         from isonomy.audit.starter import write_starter
+        from isonomy.cli import show
 
         show.started(write_starter(data, output, force=force), output)
 
@@ -92,8 +126,9 @@ def audit(
     debug: Debug = False,
 ) -> None:
     """Run an audit and write its report."""
-    with show.errors(debug):
+    with errors(debug):
         from isonomy.audit import Audit
+        from isonomy.cli import show
 
         prepared = Audit.from_toml(file)
         if counts is not None:
@@ -111,8 +146,9 @@ def audit(
 @app.command()
 def validate(file: AuditFile, debug: Debug = False) -> None:
     """Check an audit file without running it."""
-    with show.errors(debug):
+    with errors(debug):
         from isonomy.audit import Audit
+        from isonomy.cli import show
 
         prepared = Audit.from_toml(file)
         show.valid(file, len(prepared.config.tests), prepared.validate())
@@ -128,8 +164,9 @@ def report(
     debug: Debug = False,
 ) -> None:
     """Write the report of an audit from its results.json."""
-    with show.errors(debug):
+    with errors(debug):
         from isonomy.audit.outcome import read_results
+        from isonomy.cli import show
 
         folder = output or results.parent
         show.wrote(read_results(results).write_report(folder, pdf=pdf))
@@ -145,9 +182,10 @@ def compare(
     debug: Debug = False,
 ) -> None:
     """Compare two audits: which verdicts changed, and which disparities changed by more than chance explains."""
-    with show.errors(debug):
+    with errors(debug):
         from isonomy.audit.compare import compare as compared
         from isonomy.audit.outcome import read_results
+        from isonomy.cli import show
 
         comparison = compared(read_results(old), read_results(new))
         show.comparison(comparison)
@@ -158,9 +196,9 @@ def compare(
 @app.command()
 def card(results: ResultsFile, debug: Debug = False) -> None:
     """Print the fairness section of a model card, as markdown, from results.json."""
-    with show.errors(debug):
+    with errors(debug):
         from isonomy.audit.outcome import read_results
-        from isonomy.report.markdown import card as model_card
+        from isonomy.report.render import card as model_card
 
         typer.echo(model_card(read_results(results).document), nl=False)
 
@@ -174,7 +212,7 @@ def sql(
     debug: Debug = False,
 ) -> None:
     """Print the grouped query whose result `isonomy audit --counts` reads, so that no row leaves the warehouse."""
-    with show.errors(debug):
+    with errors(debug):
         from isonomy.audit import Audit
         from isonomy.audit.counts import grouped_query
 

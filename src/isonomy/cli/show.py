@@ -5,20 +5,22 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
+from rich import progress
+from rich.console import Console  # color only on a terminal; NO_COLOR is respected
+from rich.table import Table
+from rich.text import Text
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from isonomy.audit import Audit, AuditResult
+from isonomy.audit.compare import AuditComparison
+from isonomy.cli import Interrupted
+from isonomy.report import Entry, wording
+from isonomy.report.text import one_line, visible
+from isonomy.results import phrases
 
-    from isonomy.audit import Audit, AuditResult
-    from isonomy.audit.compare import AuditComparison
-    from isonomy.report import Entry
-
-USAGE, DATA, CRASH, INTERRUPTED = 2, 3, 4, 130
 _STYLES = {
     "violation": "bold red",
     "shown": "bold blue",
@@ -32,44 +34,10 @@ _FINDING = 500  # characters of a finding or a warning that the terminal shows; 
 _WARNINGS = 2  # warnings of a test the terminal shows
 
 
-@contextlib.contextmanager
-def errors(debug: bool) -> Iterator[None]:
-    """Turn every error into one message and an exit code; ``debug`` lets it through."""
-    from isonomy.errors import DataError, UsageError
-
-    try:
-        yield
-    except (KeyboardInterrupt, Interrupted) as error:
-        what = str(error) or "Interrupted. No file is incomplete."
-        _complain(f"{what} To continue: isonomy audit <the audit file> --resume")
-        raise typer.Exit(INTERRUPTED) from None
-    except typer.Exit:
-        raise
-    except Exception as error:
-        if debug:
-            raise
-        code = USAGE if isinstance(error, UsageError) else DATA if isinstance(error, DataError) else CRASH
-        crash = f"{type(error).__name__}: {error}\nRun again with --debug to see where."
-        _complain(crash if code == CRASH else str(error))
-        raise typer.Exit(code) from None
-
-
-def _complain(message: str) -> None:
-    from isonomy.report.text import visible
-
-    console = _console(stderr=True)
+def complain(message: str) -> None:
+    console = Console(stderr=True)
     for line in visible(message).splitlines() or [""]:
         console.print(f"error: {line}", style="red", markup=False, highlight=False, soft_wrap=True)
-
-
-def _console(*, stderr: bool = False) -> Console:
-    from rich.console import Console
-
-    return Console(stderr=stderr)  # color only on a terminal; NO_COLOR is respected
-
-
-class Interrupted(Exception):
-    """Ctrl-C during an audit."""
 
 
 def run(audit: Audit, output: Path, *, resume: bool, debug: bool) -> AuditResult:
@@ -84,7 +52,7 @@ def run(audit: Audit, output: Path, *, resume: bool, debug: bool) -> AuditResult
         show(f"{what}, then {', '.join(left)}" if left else what, done, total)
 
     with contextlib.ExitStack() as stack:
-        show = _shown(_console(stderr=True), stack, len(names))
+        show = _shown(Console(stderr=True), stack, len(names))
         try:
             return audit.run(output, resume=resume, progress=report, debug=debug)
         except KeyboardInterrupt:
@@ -93,8 +61,6 @@ def run(audit: Audit, output: Path, *, resume: bool, debug: bool) -> AuditResult
 
 
 def _shown(console: Console, stack: contextlib.ExitStack, total: int) -> Callable[[str, int, int], None]:
-    from isonomy.report.text import one_line
-
     if not console.is_terminal:
         began = time.monotonic()
 
@@ -103,8 +69,6 @@ def _shown(console: Console, stack: contextlib.ExitStack, total: int) -> Callabl
                 console.print(f"[{done}/{total}] {one_line(what, 300)}", markup=False, highlight=False, soft_wrap=True)
 
         return line
-    from rich import progress
-
     columns = (
         progress.SpinnerColumn(),
         progress.TextColumn("{task.description}", markup=False),
@@ -121,13 +85,7 @@ def _shown(console: Console, stack: contextlib.ExitStack, total: int) -> Callabl
 
 def finish(result: AuditResult, *, decide: bool) -> None:
     """Print the findings and the path of the report, and exit with the audit's exit code."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from isonomy.report import wording
-    from isonomy.report.text import one_line
-
-    console = _console()
+    console = Console()
     console.print(Text(one_line(result.document.title, 200), style="bold"))
     console.print(Text(wording.headline(result.document.counts)))
     lines = Table.grid(padding=(0, 2, 0, 0))
@@ -150,31 +108,23 @@ def finish(result: AuditResult, *, decide: bool) -> None:
 
 def first_warnings(entry: Entry) -> list[str]:
     """The rows left out, the first warnings, and the number of the others."""
-    from isonomy.report import wording
-    from isonomy.results import phrases
-
     if entry.result is None:
         return []
     dropped = phrases.dropped(entry.result.provenance.dropped)
     warnings = list(dict.fromkeys([dropped, *entry.result.warnings] if dropped else entry.result.warnings))
     more = len(warnings) - _WARNINGS
-    return warnings[:_WARNINGS] + ([wording.more_warnings(more)] if more > 0 else [])
+    return warnings[:_WARNINGS] + (
+        [f"{wording.plural(more, 'more warning is', 'more warnings are')} in the report."] if more > 0 else []
+    )
 
 
 def wrote(paths: Iterable[Path]) -> None:
-    """List the files that were written."""
     for path in paths:
         typer.echo(f"Wrote {path}")
 
 
 def comparison(compared: AuditComparison) -> None:
-    """Print what changed between two audits, as a table."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from isonomy.report.text import one_line
-
-    console = _console()
+    console = Console()
     console.print(Text(compared.headline, style="bold"))
     lines = Table("test", "before", "after", "what changed", box=None, pad_edge=False)
     for change in compared.changes:
@@ -187,18 +137,11 @@ def comparison(compared: AuditComparison) -> None:
 
 
 def valid(file: Path, tests: int, columns: list[str]) -> None:
-    """Report that the file can be run."""
-    from isonomy.report.text import one_line
-
     shown = ", ".join(one_line(column, 60) for column in columns[:30]) + (", ..." if len(columns) > 30 else "")
-    word = "test" if tests == 1 else "tests"
-    typer.echo(f"{file}: valid. {tests} {word}; columns: {shown}.")
+    typer.echo(f"{file}: valid. {tests} {'test' if tests == 1 else 'tests'}; columns: {shown}.")
 
 
 def started(guesses: list[str], output: Path) -> None:
-    """Print the guesses, and what to do next."""
-    from isonomy.report.text import one_line
-
     for guess in guesses:
         typer.echo(f"  {one_line(guess, 300)}")
     untested = bool(guesses) and guesses[-1].endswith("nothing is tested yet.")

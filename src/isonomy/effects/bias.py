@@ -175,16 +175,15 @@ def treatment_bias(
     >>> bool(result.ci_low[1] < 0.4 < result.ci_high[1])
     True
     """
-    call = open_call("treatment_bias", locals())
-    plan = BiasPlan(call.source, **call.options)
-    trial = experiment.read(plan, call.rng)
-    columns, facts = estimate(trial, plan, call.rng)
+    plan, rng, record = open_call("treatment_bias", BiasPlan, locals())
+    trial = experiment.read(plan, rng)
+    columns, facts = estimate(trial, plan, rng)
     return TreatmentBiasResult(
         **columns,
         **decide(columns, facts, plan),
         null=words.null(plan.tolerance, plan.formula.measure, binary=trial.binary),
         notes=notes(columns, facts, plan),
-        provenance=call.provenance(
+        provenance=record(
             rows=trial.sample.rows,
             dropped=trial.sample.dropped,
             random=plan.random,

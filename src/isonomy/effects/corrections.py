@@ -153,10 +153,9 @@ def evaluate_corrections(
     >>> result.headline()
     'Less bias shown: 8 of 8 corrections leave less bias, and empirical bayes mixture leaves the least.'
     """
-    call = open_call("evaluate_corrections", locals())
-    plan = CorrectionsPlan(call.source, **call.options)
-    trial = experiment.read(plan, call.rng, plan.heldout.buckets)
-    columns, facts = estimate(trial, plan, call.rng)
+    plan, rng, record = open_call("evaluate_corrections", CorrectionsPlan, locals())
+    trial = experiment.read(plan, rng, plan.heldout.buckets)
+    columns, facts = estimate(trial, plan, rng)
     return CorrectionsResult(
         **columns,
         **decide(columns, plan),
@@ -165,7 +164,7 @@ def evaluate_corrections(
             *unanswered([group.label for group in trial.groups], columns["status"]),
             *other_measure(plan.formula.measure, facts["answered"], facts),
         ),
-        provenance=call.provenance(
+        provenance=record(
             rows=trial.sample.rows,
             dropped=trial.sample.dropped,
             grouping=plan.grouping,

@@ -250,7 +250,9 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
                 "method: a bootstrap treats rows as independent; with weights, clusters or propensities leave it out."
             )
         if source.like_weights:
-            warnings.warn(phrases.like_weights("sample_weight"), UserWarning, stacklevel=3)
+            warnings.warn(
+                phrases.Note("like_weights", values={"column": "sample_weight"}).text, UserWarning, stacklevel=3
+            )
         named = None if adjusted is None else type(adjusted)([names[f"features[{i}]"] for i in range(len(features))])
         return Experiment(
             source,

@@ -124,8 +124,7 @@ def price_of_fairness(
     >>> bool(price.bias_after[0] < price.bias_before[0])
     True
     """
-    call = open_call("price_of_fairness", locals())
-    plan = PricePlan(call.source, **call.options)
+    plan, _, record = open_call("price_of_fairness", PricePlan, locals())
     sample, trials = read(plan)
     columns, facts = estimate(sample, trials, plan)
     return PriceResult(
@@ -133,7 +132,7 @@ def price_of_fairness(
         **decide(columns, plan),
         null=words.PRICE_NULL,
         notes=notes(columns, facts, plan),
-        provenance=call.provenance(
+        provenance=record(
             rows=sample.rows,
             dropped=sample.dropped,
             random=False,

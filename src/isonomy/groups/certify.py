@@ -149,17 +149,16 @@ def certify(
     (True, False)
     """
     metric = canonical(metric)
-    call = open_call("certify", locals())
-    plan = CertifyPlan(call.source, **call.options)
+    plan, rng, record = open_call("certify", CertifyPlan, locals())
     rows_read = read(plan)
-    solvers = [plan.solver(part, call.rng) for part in rows_read]
+    solvers = [plan.solver(part, rng) for part in rows_read]
     columns, tests = estimate(solvers, plan)
-    joint = estimate_jointly(solvers, columns, tests, plan, call.rng)
+    joint = estimate_jointly(solvers, columns, tests, plan, rng)
     columns |= decide(columns, tests, joint, plan)
     null_value = float(plan.tested_null) if isinstance(plan.tested_null, Real) else None
     return CertifyResult(
         **columns | {name: joint[name] for name in ("statistic", "pvalue", "null_disparity", "region")},
-        **common(call, plan, solvers, columns, random=plan.correction == "bartlett" or joint["factor"] != 1),
+        **common(record, plan, solvers, columns, random=plan.correction == "bartlett" or joint["factor"] != 1),
         null=words.joint_null(plan, joint["region"].groups, null_value),
         notes=notes(columns, tests, joint, plan, rows_read),
         likelihood="cmh" if plan.given is not None else plan.likelihood.kind if plan.likely else "covariance",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
@@ -28,7 +28,7 @@ from isonomy.inference.decide import Alternative
 from isonomy.inference.effect import Against, Hypothesis, Interval, Wald
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.options import Form, Power, check
-from isonomy.results import Call, Columns, Evidence, Plan, column, storable
+from isonomy.results import Columns, Evidence, Plan, Provenance, column, storable
 from isonomy.results.evidence import as_frame
 
 # Legitimate factors that groups are compared within: columns, cuts or conditions.
@@ -411,7 +411,12 @@ def names_of(columns: Mapping[str, Any], which: npt.ArrayLike) -> tuple[str, ...
 
 
 def common(
-    call: Call, plan: ComparisonPlan, solvers: Sequence[Solver], columns: Mapping[str, Any], *, random: bool
+    record: Callable[..., Provenance],
+    plan: ComparisonPlan,
+    solvers: Sequence[Solver],
+    columns: Mapping[str, Any],
+    *,
+    random: bool,
 ) -> dict[str, Any]:
     """The fields of both results that do not depend on decisions; ``random``: whether anything was drawn."""
     rows = [solver.sums for solver in solvers]
@@ -424,7 +429,7 @@ def common(
     dropped = {name: n for part in rows for name, n in part.dropped.items()}
     rates = {bound.name: metric in RATES for bound, metric in zip(plan.measures, listed(plan.metric), strict=True)}
     return {
-        "provenance": call.provenance(rows=used, dropped=dropped, random=random),
+        "provenance": record(rows=used, dropped=dropped, random=random),
         "shares": tuple(rates[metric] for metric in columns["metrics"]),
         "reference": words.reference(plan.target),
         "reference_kind": plan.target.to,
@@ -651,16 +656,10 @@ class GroupEvidence(Evidence):
         hidden = Evidence.suppressed(self, minimum, also)
         if hidden is not self:
             gap = self.widest_gap
-            revealing = gap is not None and bool(Evidence.withheld_labels(hidden)[0] & set(gap.groups))
+            revealing = gap is not None and bool(hidden.withheld_labels()[0] & set(gap.groups))
             hidden = replace(hidden, _widest_gap=None if revealing else gap)
         if self.effects is None:
             return hidden
         named = [any(name == CONDITION for name, _ in group.items) for group in self.groups]
         to_group = self.reference_kind is To.GROUP
         return replace(hidden, effects=published_effects(self.effects, hidden.n, minimum, named, to_group=to_group))
-
-    def withheld_labels(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The labels of withheld groups, also with their metrics, and the labels of the others."""
-        hidden, others = Evidence.withheld_labels(self)
-        named = {name for name, label in zip(self.names, self.labels, strict=True) if label in hidden}
-        return hidden | named, others

@@ -185,16 +185,15 @@ def flag(
     ['sex=f']
     """
     metric = canonical(metric)
-    call = open_call("flag", locals())
-    plan = FlagPlan(call.source, **call.options)
+    plan, rng, record = open_call("flag", FlagPlan, locals())
     rows_read = read(plan)
-    solvers = [plan.solver(part, call.rng) for part in rows_read]
+    solvers = [plan.solver(part, rng) for part in rows_read]
     columns, tests = estimate(solvers, plan)
     columns |= decide(columns, tests, plan)
     random = plan.adjust == "max-t" or (plan.correction == "bartlett" and plan.target.joint)
     return FlagResult(
         **columns,
-        **common(call, plan, solvers, columns, random=random),
+        **common(record, plan, solvers, columns, random=random),
         null=words.null(plan),
         notes=notes(columns, tests, plan, rows_read),
         null_low=plan.hypothesis.low,

@@ -164,24 +164,23 @@ def adverse_impact(
     >>> result.to_frame().select("group", "n", "selected", "estimate", "disparity", "shortfall", "verdict").rows()
     [('sex=f', 40, 12, 0.3, 0.5, 8, 'violation'), ('sex=m', 80, 48, 0.6, 1.0, 0, 'inconclusive')]
     """
-    call = open_call("adverse_impact", locals())
-    plan = ImpactPlan(call.source, **call.options)
+    plan, rng, record = open_call("adverse_impact", ImpactPlan, locals())
     sample, tables = read(plan)
-    columns = estimate(tables, plan, call.rng)
+    columns = estimate(tables, plan, rng)
     return AdverseImpactResult(
         **columns,
         **decide(columns, plan),
         design=design_effects(tables),
         null=words.IMPACT_NULL.format(phrases.number(plan.threshold)),
         notes=notes(tables, columns, plan, sample.dropped),
-        provenance=call.provenance(rows=sample.rows, dropped=sample.dropped, random=plan.score is not None),
+        provenance=record(rows=sample.rows, dropped=sample.dropped, random=plan.score is not None),
         threshold=plan.threshold,
         alpha=plan.alpha,
         median=tables[0].median,
         named=plan.levels is not None,
         unknown={table.name: round(table.unknown_rows) for table in tables},
         cutoffs=tables[0].cutoffs,
-        chosen=phrases.chosen(call.source.labels.metrics),
+        chosen=phrases.chosen(plan.source.labels.metrics),
     )
 
 

@@ -64,7 +64,11 @@ storable(ToleranceCurve)
     topic="Least change to equal rates",
     from_counts=True,
     badges={"violation": "Unequal rates shown"},
-    verdicts={"violation": "the groups are selected at different rates, by more than chance explains."},
+    verdicts={
+        "violation": "the groups are selected at different rates, by more than chance explains.",
+        "beyond": "the groups are selected at different rates, by more than the tolerance, beyond what chance "
+        "explains.",
+    },
     next_steps={
         "violation": (
             "Read the least change as a measure of distance, not as a plan to change decisions about people.",
@@ -176,17 +180,16 @@ def project(
     >>> print(result.verdict, round(result.statistic, 2), result.pvalue < 0.001)
     violation 10.2 True
     """
-    call = open_call("project", locals())
-    plan = ProjectPlan(call.source, **call.options)
+    plan, rng, record = open_call("project", ProjectPlan, locals())
     people = read(plan)
-    columns, facts = estimate(people, plan, call.rng)
+    columns, facts = estimate(people, plan, rng)
     criterion_name = words.USER_DEFINED if isinstance(plan.equality, Discerning) else plan.equality
     return ProjectionResult(
         **columns,
         **decide(facts, plan),
         null=words.null(criterion_name, plan.tolerance),
         notes=notes(facts, plan),
-        provenance=call.provenance(
+        provenance=record(
             rows=round(facts["rows"]),
             dropped=people.dropped,
             random=facts["random"] or plan.curve,
@@ -197,7 +200,7 @@ def project(
         tested=plan.cost.tested,
         alpha=plan.alpha,
         tolerance=plan.tolerance,
-        chosen=phrases.chosen(call.source.labels.metrics),
+        chosen=phrases.chosen(plan.source.labels.metrics),
         listing=lambda: moved_rows(plan, facts),
     )
 
@@ -713,8 +716,3 @@ class ProjectionResult(Evidence):
         numbers = ("reference", "disparity", "ci_low", "ci_high", "detectable", "rows_needed", "status", "verdict")
         hidden = unlisted.hide(derived)
         return replace(unlisted.hide(small), **{name: getattr(hidden, name) for name in numbers})
-
-    def withheld_labels(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The names of the groups that are withheld, and of those that are not."""
-        hidden = frozenset(label for label, n in zip(self.labels, self.n, strict=True) if np.isnan(n))
-        return hidden, frozenset(self.labels) - hidden

@@ -1,8 +1,6 @@
 """Results in, pages out: HTML for people, JSON, markdown and JUnit for machines. No statistic is computed here."""
 
 from isonomy.report.document import Document, Entry
-from isonomy.report.junit import junit
-from isonomy.report.markdown import markdown
-from isonomy.report.render import html
+from isonomy.report.render import html, junit, markdown
 
 __all__ = ["Document", "Entry", "html", "junit", "markdown"]

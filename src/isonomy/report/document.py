@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from isonomy.report import glossary, wording
+from isonomy.report import wording
 from isonomy.results import Evidence, Question, find_question
 
 FAILED = "failed"
@@ -44,23 +44,20 @@ class Entry:
 
     @property
     def verdict(self) -> str:
-        """The result's verdict, or 'failed'."""
         return FAILED if self.result is None or not self.result.answered else self.result.verdict.value
 
     @property
     def definition(self) -> Question:
-        """The question of the test, as it is declared."""
         return find_question(self.kind)
 
     @property
     def badge(self) -> str:
-        """The verdict in the words of the question."""
         return self.definition.badge(self.verdict)
 
     @property
     def look(self) -> str:
         """How the verdict is colored and counted."""
-        return self.definition.look(self.verdict)
+        return self.definition.looks.get(self.verdict, self.verdict)
 
     @property
     def lead(self) -> str:
@@ -77,34 +74,28 @@ class Entry:
 
     @property
     def sentence(self) -> str:
-        """The verdict in words."""
         return wording.FAILED if self.result is None else self.result.headline()
 
     @property
     def given(self) -> Mapping[str, object]:
-        """The options of the call."""
         return self.options if self.result is None else self.result.provenance.options
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """What to do next."""
         tolerant = self.result is None or self.given.get("tolerance", True) not in (None, 0)
         return wording.next_steps(self.definition, self.verdict, tolerant=tolerant, stopped=self.result is None)
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics of the test, as readers know them."""
         names = getattr(self.result, "metrics", None) or _several(self.given.get("metric"))
         return tuple(dict.fromkeys(map(str, names)))
 
     @property
     def gloss(self) -> str:
-        """The technical words of this test, explained."""
-        return glossary.gloss(self.definition, self.given, self.metrics, getattr(self.result, "words", {}))
+        return wording.gloss(self.definition, self.given, self.metrics, getattr(self.result, "words", {}))
 
     @property
     def question(self) -> str:
-        """What was asked, in plain words."""
         return self.definition.asks if self.result is None else self.result.question
 
     @property
@@ -124,8 +115,6 @@ def _several(value: object) -> tuple[object, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Document:
-    """A whole report."""
-
     title: str
     entries: tuple[Entry, ...]
     description: str = ""
@@ -139,7 +128,6 @@ class Document:
 
     @property
     def failing(self) -> tuple[Entry, ...]:
-        """The tests whose verdict the audit fails on."""
         return tuple(entry for entry in self.entries if entry.verdict in self.fail_on)
 
     @property

@@ -1,30 +1,25 @@
-"""The layout of the page: each entry becomes a section of finished pieces."""
+"""The layout of the page: each entry becomes a section of finished pieces, its tables among them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 
+import numpy as np
 from markupsafe import Markup
 
 from isonomy.report import wording
 from isonomy.report.document import Entry
-from isonomy.report.tables import MAXIMUM_ROWS, PageTable, table
 from isonomy.report.text import one_line, sentence, visible
-from isonomy.results import Evidence, phrases
-from isonomy.results.columns import plain_value
+from isonomy.results import Columns, Evidence, Status, phrases
+from isonomy.results.columns import KEYS, VOCABULARY, Column, cell_text, place, plain_value
 from isonomy.results.theme import specification
 
+MAXIMUM_ROWS = 1_000
+PRINTED = 100  # lines of a table on paper
 _LABELS = 200  # labels that are searched for in sentences; a report names only the first few of many groups
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A Vega-Lite specification as JSON that is safe inside a script element, or the reason there is none."""
-
-    specification: Markup | None
-    problem: str = ""
 
 
 class Section:
@@ -39,13 +34,12 @@ class Section:
         def safe(texts: Iterable[str]) -> tuple[Markup, ...]:
             return tuple(sentence(text, labels) for text in texts)
 
-        self.number, self.entry, self.verdict, self.badge = number, entry, entry.look, entry.badge
+        self.number, self.entry, self.anchor = number, entry, f"test-{number}"
         self.heading, self.question = visible(entry.heading), visible(entry.question)
-        self.sentence, self.gloss = entry.sentence, entry.gloss
+        self.label, self.sentence, self.gloss = one_line(entry.heading, 200), entry.sentence, entry.gloss
         self.leads, self.truth, self.steps = safe(entry.leads), safe(entry.truth), safe(entry.steps)
         self.facts = _facts(entry)
-        self.label = one_line(entry.heading, 200)
-        self.chart = chart(result) if drawn and result is not None else None
+        self.chart, self.problem = chart(result) if drawn and result is not None else (None, "")
         self.tables: tuple[tuple[str, PageTable], ...] = ()
         self.tables_first = bool(pages)
         self.null: Markup | None = None
@@ -74,14 +68,8 @@ class Section:
         every = (self.heading, self.question, self.gloss, self.null, *sentences, *headings, *dict(self.facts))
         return " ".join(map(str, every))
 
-    @property
-    def anchor(self) -> str:
-        """The section's address in the page."""
-        return f"test-{self.number}"
-
 
 def _facts(entry: Entry) -> tuple[tuple[str, str], ...]:
-    """The provenance of one result, as names and values."""
     facts = [("Test", entry.name), ("Kind", entry.kind)]
     if entry.result is not None:
         record = entry.result.provenance
@@ -89,7 +77,7 @@ def _facts(entry: Entry) -> tuple[tuple[str, str], ...]:
         facts += [("Rows used", phrases.count(record.rows))] if record.rows is not None else []
         facts += [(f"Rows left out, {column} missing", phrases.count(n)) for column, n in record.dropped.items()]
     # Settings have the names of the audit file; results.json also contains those that were not set.
-    settings = ((f"Setting {name}", _shown(value)) for name, value in entry.given.items())
+    settings = ((f"Setting {name}", _setting(value)) for name, value in entry.given.items())
     facts += [(name, value) for name, value in settings if value != "none"]
     if entry.seed is not None:
         facts.append(("Seed of this test", str(entry.seed)))
@@ -99,27 +87,172 @@ def _facts(entry: Entry) -> tuple[tuple[str, str], ...]:
     return tuple((visible(name), visible(value)) for name, value in facts)
 
 
-def _shown(value: object) -> str:
+def _setting(value: object) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {_shown(item)}" for key, item in value.items())
+        return ", ".join(f"{key}: {_setting(item)}" for key, item in value.items())
     if isinstance(value, (tuple, list)):
-        return ", ".join(_shown(item) for item in value) or "none"
+        return ", ".join(_setting(item) for item in value) or "none"
     return "none" if value is None else one_line(str(value), 2_000)
 
 
-def chart(result: Evidence) -> Chart:
-    """The chart of a result. A chart that cannot be drawn must not stop the report."""
+def chart(result: Evidence) -> tuple[Markup | None, str]:
+    """The chart as JSON that cannot end the script element around it, or None and why it could not be drawn."""
     try:
         drawn = specification(result.plot())
         drawn["config"] = {**drawn.get("config", {}), "background": "transparent"}  # the page has a background itself
-        return Chart(embedded(drawn))
-    except Exception as error:
-        return Chart(None, wording.no_chart(f"{type(error).__name__}: {error}"))
-
-
-def embedded(value: object) -> Markup:
-    """JSON that cannot end the element in which it stands."""
-    text = json.dumps(value, allow_nan=False, default=plain_value, separators=(",", ":"))
+        text = json.dumps(drawn, allow_nan=False, default=plain_value, separators=(",", ":"))
+    except Exception as error:  # a chart that cannot be drawn must not stop the report
+        return None, wording.NO_CHART.format(f"{type(error).__name__}: {error}")
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)
+    return Markup(text), ""
+
+
+# ---- tables: cells with the text that is shown, and the values for sorting and download
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_MINOR = ("size", "statistic", "direction", "status")  # common columns that are shown only on request
+_SPARE = ("n", "reference", "estimate")  # common columns that are shown only if there is room
+_ROOM = 8  # columns that are shown at once
+_PAPER = 13  # columns that fit an upright page
+_BELOW = 10  # columns of the tables that paper prints below the first
+_LONG = 30  # a table with more lines is printed in two halves side by side
+_HALF = 7  # columns that fit half a page
+_RUN = 8  # lines about the same groups that get a heading of their own
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    text: str
+    raw: str
+    mark: str = ""  # "violation", "suppressed", ...: verdicts and statuses have a style of their own
+
+
+@dataclass(frozen=True, slots=True)
+class PageColumn:
+    """A heading, whether the column holds numbers, and whether it is shown only on request."""
+
+    name: str
+    heading: str
+    numeric: bool
+    minor: bool = False
+
+    @property
+    def key(self) -> bool:
+        """Whether the column says what a line is about: it is repeated in every part of a table printed in parts."""
+        compared = self.name == "reference" and not self.numeric
+        return not self.minor and (self.name in KEYS or compared)
+
+
+@dataclass(frozen=True, slots=True)
+class PageTable:
+    """The first lines of a result's table, and how many there are in all."""
+
+    columns: tuple[PageColumn, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    total: int
+    title: str = ""  # what all lines are about, if no column says so
+
+    @property
+    def long(self) -> bool:
+        """Whether paper prints the lines in two halves side by side."""
+        return len(self.rows) > _LONG
+
+    @property
+    def wide(self) -> bool:
+        """Whether an upright page has no room for all columns."""
+        return len(self.columns) > _PAPER
+
+    @property
+    def constant(self) -> dict[int, tuple[str, str]]:
+        """The columns of a long table that are the same in every line, by place: heading and value, printed once."""
+        lines = self.rows[:PRINTED] if self.long else ()
+        texts = ({row[i].text for row in lines} for i in range(len(self.columns)))
+        return {i: (self.columns[i].heading, same.pop()) for i, same in enumerate(texts) if len(same) == 1}
+
+    @property
+    def halves(self) -> tuple[tuple[PageTable, ...], ...]:
+        """A long table on paper: a few columns at a time, with lines about the same groups under their names."""
+        if not self.long:
+            return ()
+        constant = self.constant
+        varying = [i for i in range(len(self.columns)) if i not in constant]
+        names = [i for i in varying if self.columns[i].key and not self.columns[i].numeric]
+        runs = [list(run) for _, run in groupby(self.rows[:PRINTED], lambda row: [row[i].text for i in names])]
+        if not names or len(self.rows[:PRINTED]) < _RUN * len(runs):
+            names, runs = [], [list(self.rows[:PRINTED])]
+        keys = [i for i in varying if self.columns[i].key and i not in names]
+        others = [i for i in varying if i not in (*keys, *names)]
+        room = max(1, _HALF - len(keys))
+        parts = [[*keys, *others[at : at + room]] for at in range(0, max(1, len(others)), room)]
+        return tuple(
+            tuple(replace(self._only(part, run), title=", ".join(run[0][i].text for i in names)) for run in runs)
+            for part in parts
+        )
+
+    @property
+    def continued(self) -> tuple[PageTable, ...]:
+        """The columns for which paper has no room next to the others, in tables below them."""
+        if not self.wide or self.long:
+            return ()
+        keys = [i for i, column in enumerate(self.columns) if column.key]
+        minor = [i for i, column in enumerate(self.columns) if column.minor]
+        room = _BELOW - len(keys)
+        return tuple(self._only([*keys, *minor[at : at + room]], self.rows) for at in range(0, len(minor), room))
+
+    def _only(self, places: Sequence[int], rows: Sequence[tuple[Cell, ...]]) -> PageTable:
+        columns = tuple(replace(self.columns[i], minor=False) for i in places)
+        return PageTable(columns, tuple(tuple(row[i] for i in places) for row in rows[:PRINTED]), self.total)
+
+
+def table(
+    columns: Columns,
+    described: Mapping[str, Column] | None = None,
+    limit: int = MAXIMUM_ROWS,
+    *,
+    chosen: bool = False,
+) -> PageTable:
+    """The columns of a result, ready to be shown. ``chosen``: the result chose them and their order."""
+    described = described or {name: Column(name) for name in columns}
+    order = list(columns) if chosen else sorted(columns, key=place)
+    listed = {name: [v.item() if isinstance(v, np.generic) else v for v in columns[name]] for name in order}
+    if "status" in listed:  # lines whose numbers are all withheld come last
+        lines = sorted(range(len(listed["status"])), key=lambda i: listed["status"][i] == Status.SUPPRESSED)
+        listed = {name: [values[i] for i in lines] for name, values in listed.items()}
+    known = {name: [value for value in values if plain_value(value) is not None] for name, values in listed.items()}
+    listed = {name: values for name, values in listed.items() if name in KEYS or known[name]}
+    if len(set(listed.get("table", ()))) == 1:  # the only table needs no name
+        del listed["table"]
+    numeric = {name: bool(known[name]) and {type(value) for value in known[name]} <= {int, float} for name in listed}
+    shown = _shown(list(listed))
+    drawn = {
+        name: [_cell(described[name], value, numeric[name]) for value in values[:limit]]
+        for name, values in listed.items()
+    }
+    for i, status in enumerate(drawn.get("status", [])):  # the comparator and withheld groups are not judged
+        if status.mark in ("reference", "suppressed") and "verdict" in drawn:
+            drawn["verdict"][i] = replace(status, raw=drawn["verdict"][i].raw)
+    return PageTable(
+        columns=tuple(PageColumn(n, described[n].title, numeric[n], minor=n not in shown) for n in listed),
+        rows=tuple(zip(*drawn.values(), strict=True)),
+        total=max((len(values) for values in listed.values()), default=0),
+    )
+
+
+def _shown(names: Sequence[str]) -> list[str]:
+    """The columns that are shown at once, always with the verdict; the others are shown on request."""
+    minor = (*_MINOR, "pvalue") if "adjusted_pvalue" in names else _MINOR
+    major = [name for name in names if name not in minor]
+    excess = sum(name in VOCABULARY for name in major) - _ROOM
+    spare = [name for name in _SPARE if name in major][: max(0, excess)]
+    shown = [name for name in major if name not in spare][:_ROOM]
+    return [*shown[:-1], "verdict"] if "verdict" in major and "verdict" not in shown else shown
+
+
+def _cell(column: Column, value: object, numeric: bool) -> Cell:
+    text, plain = visible(cell_text(column, value)), plain_value(value)
+    if plain is None or numeric or isinstance(plain, bool):
+        return Cell(text, "" if plain is None else str(value))
+    if column.name in ("verdict", "status"):
+        return Cell(text, str(plain), mark=str(plain))
+    return Cell(text, f"'{text}" if text.startswith(_FORMULA) else text)  # a spreadsheet must not compute it

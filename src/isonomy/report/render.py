@@ -1,20 +1,29 @@
-"""The report as a single file with its styles, charts, tables and scripts. It loads nothing from the network."""
+"""The report as one HTML page, on paper, as markdown, and as JUnit's XML. A page loads nothing from the network."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
 
 from markupsafe import Markup
 
-from isonomy.report import glossary, wording
-from isonomy.report.document import Document
-from isonomy.report.layout import Chart, Section
-from isonomy.report.tables import MAXIMUM_ROWS, PRINTED
+from isonomy.errors import MethodError, UsageError
+from isonomy.report import wording
+from isonomy.report.document import FINGERPRINT, Document
+from isonomy.report.layout import MAXIMUM_ROWS, PRINTED, Section
+from isonomy.report.text import markdown as escaped
 from isonomy.report.text import sentence, visible
+from isonomy.results import phrases
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -41,29 +50,32 @@ def _page(document: Document, rows: int) -> str:
     sections = [Section(i, entry, rows) for i, entry in enumerate(document.entries, start=1)]
     left = _CHART_BYTES
     for part in sections:
-        left -= (size := len(part.chart.specification) if part.chart and part.chart.specification else 0)
+        left -= (size := len(part.chart or ""))
         if left < 0:
-            left, part.chart = left + size, Chart(None, wording.no_chart("the page would be too large"))
-    charts = any(part.chart and part.chart.specification for part in sections)
+            left, part.chart, part.problem = left + size, None, wording.NO_CHART.format("the page would be too large")
+    charts = any(part.chart for part in sections)
     scripts = [*([Markup(library())] if charts else []), Markup(template("report.js"))]
-    page = environment().get_template("report.html")
-    return page.render(
-        document=document,
-        title=visible(document.title),
-        description=sentence(document.description),
-        sections=sections,
-        tally=document.counts,
-        first=_FIRST_FINDINGS,
-        printed=PRINTED,
-        headline=wording.headline(document.counts),
-        suppression=wording.suppression(document.suppress_below),
-        facts=[(visible(name), visible(value)) for name, value in document.facts],
-        config=visible(document.config),
-        wording=wording,
-        reading=glossary.reading(" ".join([*(part.text for part in sections), *dict(document.facts)])),
-        style=Markup(template("report.css")),
-        scripts=scripts,
-        policy=policy(scripts),
+    return (
+        environment()
+        .get_template("report.html")
+        .render(
+            document=document,
+            title=visible(document.title),
+            description=sentence(document.description),
+            sections=sections,
+            tally=document.counts,
+            first=_FIRST_FINDINGS,
+            printed=PRINTED,
+            headline=wording.headline(document.counts),
+            suppression=wording.suppression(document.suppress_below),
+            facts=[(visible(name), visible(value)) for name, value in document.facts],
+            config=visible(document.config),
+            wording=wording,
+            reading=wording.reading(" ".join([*(part.text for part in sections), *dict(document.facts)])),
+            style=Markup(template("report.css")),
+            scripts=scripts,
+            policy=policy(scripts),
+        )
     )
 
 
@@ -79,29 +91,30 @@ def policy(scripts: list[Markup]) -> str:
 
 def comparison_html(comparison: AuditComparison) -> str:
     """The comparison of two audits as one page, in the report's own style."""
-    page = environment().get_template("comparison.html")
-    return page.render(
-        heading=wording.COMPARISON,
-        headline=comparison.headline,
-        audits=[("Before", comparison.before), ("After", comparison.after)],
-        changes=comparison.changes,
-        notes=comparison.notes,
-        visible=visible,
-        sentence=sentence,
-        style=Markup(template("report.css")),
-        policy=policy([]),
+    return (
+        environment()
+        .get_template("comparison.html")
+        .render(
+            heading=wording.COMPARISON,
+            headline=comparison.headline,
+            audits=[("Before", comparison.before), ("After", comparison.after)],
+            changes=comparison.changes,
+            notes=comparison.notes,
+            visible=visible,
+            sentence=sentence,
+            style=Markup(template("report.css")),
+            policy=policy([]),
+        )
     )
 
 
 @cache
 def template(name: str) -> str:
-    """The text of a template, a style or a script."""
     return (files("isonomy.report") / "templates" / name).read_text(encoding="utf-8")
 
 
 @cache
 def environment() -> Environment:
-    """The environment of the templates, with everything escaped."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     return Environment(
@@ -119,3 +132,151 @@ def library() -> str:
     import vl_convert
 
     return vl_convert.javascript_bundle()  # type: ignore[call-arg]
+
+
+# ---- markdown for a pull request, an e-mail or a model card, and a table for a notebook
+
+_SIGNS = {
+    "violation": "🟠",
+    "shown": "🔵",
+    "within_tolerance": "🟢",
+    "inconclusive": "⚪",
+    "compared": "🔵",
+    "failed": "⛔",
+}
+
+
+def markdown(document: Document) -> str:
+    return _rendered("summary.md", document=document, signs=_SIGNS, reading=wording.reading)
+
+
+def card(document: Document) -> str:
+    """Markdown to paste into a model card, in the card's usual headings."""
+    facts = dict(document.facts)
+    results = [(entry, entry.result) for entry in document.entries if entry.result is not None]
+    designs = [phrases.designed(result.provenance.options) for _, result in results]
+    glosses = [entry.gloss.removesuffix(text).strip() for (entry, _), text in zip(results, designs, strict=True)]
+    limits = [limit for _, result in results for limit in result.limits()]
+    steps = [step for entry in document.entries for step in entry.steps]
+    named = (("isonomy", "isonomy"), ("fingerprint of the rows", FINGERPRINT), ("seed", "Seed"))
+    return _rendered(
+        "card.md",
+        document=document,
+        explained=list(dict.fromkeys(filter(None, [*glosses, *designs, wording.IN_THE_REPORT]))),
+        caveats=list(dict.fromkeys([*limits, *steps])),
+        provenance=[f"{name} {facts[fact]}" for name, fact in named if facts.get(fact)],
+    )
+
+
+def comparison_markdown(comparison: AuditComparison) -> str:
+    return _rendered("comparison.md", comparison=comparison)
+
+
+def _rendered(template: str, **values: object) -> str:
+    """A template in which every value is text, whatever it contains."""
+    plain = environment().overlay(autoescape=False, finalize=lambda v: v if isinstance(v, Markup) else escaped(str(v)))
+    return plain.get_template(template).render(wording=wording, **values).rstrip() + "\n"
+
+
+def outline(document: Document) -> str:
+    """The audit as a small table for a notebook: questions, verdicts, and the findings that decided them."""
+    rows = [
+        Markup("<tr><td>{}</td><td><strong>{}</strong></td><td>{}</td></tr>").format(
+            visible(entry.heading), entry.badge, Markup("<br>").join(visible(lead) for lead in entry.leads)
+        )
+        for entry in document.entries
+    ]
+    head = Markup("<p><strong>{}</strong></p><p>{}</p>").format(
+        visible(document.title), wording.headline(document.counts)
+    )
+    columns = Markup("<thead><tr><th>Question</th><th>Verdict</th><th>What was found</th></tr></thead>")
+    return head + Markup("<table>{}<tbody>{}</tbody></table>").format(columns, Markup("").join(rows))
+
+
+# ---- JUnit's XML for continuous integration: one test case per test
+
+# What XML 1.0 cannot hold even when escaped; `visible` has already replaced the usual ones.
+_ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit(document: Document) -> str:
+    attributes = {
+        "tests": str(len(document.entries)),
+        "failures": str(len(document.failing)),
+        "errors": str(sum(not entry.answered for entry in document.entries)),
+        "time": f"{sum(entry.seconds for entry in document.entries):.3f}",
+    }
+    root = ET.Element("testsuites", {"name": _text(document.title), **attributes})
+    suite = ET.SubElement(root, "testsuite", {"name": _text(document.title), **attributes})
+    if document.created:
+        suite.set("timestamp", document.created)
+    for entry in document.entries:
+        names = {"classname": f"isonomy.{entry.kind}", "name": _text(entry.name), "time": f"{entry.seconds:.3f}"}
+        case = ET.SubElement(suite, "testcase", names)
+        if entry.fault is not None:
+            ET.SubElement(case, "error", {"message": _text(entry.lead), "type": entry.fault})
+        if entry.result is None:
+            continue
+        findings = _text("\n".join(entry.result.findings()))
+        if entry.verdict in document.fail_on:
+            message = _text(f"{entry.sentence} {entry.lead}")
+            ET.SubElement(case, "failure", {"message": message, "type": entry.verdict}).text = findings
+        ET.SubElement(case, "system-out").text = _text(f"{entry.question}\n{entry.sentence}\n") + findings
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _text(text: str) -> str:
+    return _ILLEGAL.sub("\ufffd", visible(text))
+
+
+# ---- paper: an installed Chromium prints the page as PDF
+
+BROWSERS = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome",
+    "microsoft-edge",
+    "msedge",
+)
+_SECONDS = 180
+_SCREEN = "1440,900"  # charts are drawn for it: on a small screen, views are stacked
+_DRAWING = 30_000  # milliseconds of the page's own clock, within which its charts are drawn
+
+
+def browser() -> str:
+    """The path of an installed Chromium, or of a browser made from it."""
+    named = os.environ.get("ISONOMY_BROWSER")
+    places = [shutil.which(name) for name in ((named,) if named else BROWSERS)]
+    place = next((place for place in places if place), None)
+    if place is None:
+        wanted = f"ISONOMY_BROWSER names {named!r}, which does not exist" if named else "none is installed"
+        raise UsageError(
+            f"pdf: a Chromium browser is needed to print, and {wanted}. Install Chromium, Chrome or Edge, or open "
+            "report.html in any browser and print it from there."
+        )
+    return place
+
+
+def print_pdf(page: Path, target: Path) -> None:
+    """Print an HTML file; ``target`` appears complete or not at all."""
+    program = browser()
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".printing-") as folder:
+        made = Path(folder) / "report.pdf"
+        command = [
+            *(program, "--headless=new", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
+            *("--disable-component-update", "--disable-sync", "--no-pdf-header-footer", f"--user-data-dir={folder}"),
+            *(f"--window-size={_SCREEN}", f"--virtual-time-budget={_DRAWING}", f"--print-to-pdf={made}"),
+            *(["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []),  # Chromium refuses root one
+            page.resolve().as_uri(),
+        ]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            raise MethodError(f"pdf: {program} did not finish within {_SECONDS} seconds.") from None
+        if not made.exists():
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise MethodError(f"pdf: {program} wrote nothing ({last[:300]}).")
+        os.replace(made, target)

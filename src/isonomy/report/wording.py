@@ -1,14 +1,26 @@
-"""Every sentence of the report, the summary and the terminal that does not belong to a question."""
+"""Every sentence of the report, the summary and the terminal that does not belong to a question; the glossary.
+
+The meanings of metrics and technical terms are in `glossary.toml`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from importlib.resources import files
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from isonomy.results import Question, phrases
 
 if TYPE_CHECKING:
     from isonomy.audit.compare import Move
+
+_TEXTS = tomllib.loads((files("isonomy.report") / "glossary.toml").read_text(encoding="utf-8"))
+READING = tuple((entry["term"], entry["meaning"]) for entry in _TEXTS["reading"])  # in every report
+# Technical words, explained in reports that use them: the text that is searched for, the term, its meaning.
+TERMS = tuple((entry["word"], entry["term"], entry["meaning"]) for entry in _TEXTS["terms"])
+GLOSSARY: dict[str, str] = _TEXTS["metrics"]
 
 _TOPIC = 3  # metrics and groupings that a topic names
 
@@ -54,10 +66,15 @@ UNTOLERANT = (
 
 NUMBERS = "The numbers"
 IN_THE_REPORT = "The tables, intervals, warnings and statuses are in report.html and results.json."
+NO_CHART = "The chart could not be drawn ({}). The table contains the same numbers."
+SHORTENED = "The first {:,} of {:,} lines are shown here; results.json contains the other {:,}."
+PRINTED = "The first {:,} of {:,} lines are printed; the other {:,} are in results.json and on screen."
 NO_SCRIPT = "Charts, sorting and search need JavaScript. The tables contain every number in the charts."
 
 COMPARISON = "Comparison of two audits"
 NOT_ASKED = "Not tested"
+OTHER_OPTIONS = "The options differ ({}), so the numbers are not compared."
+OTHER_MINIMUM = "The earlier audit withheld groups below {:,} rows, the later one groups below {:,} rows."
 OTHER_COMPARATOR = "Numbers are not compared where the comparator differs between the audits or is withheld in either."
 OTHER_KIND = "The audits run different kinds of test under this id, so the numbers are not compared."
 SAME_ROWS = "Both audits read the same rows. Only verdicts are compared; numbers differ only where options do."
@@ -67,19 +84,22 @@ INDEPENDENT_ROWS = (
 )
 
 
+def plural(n: int, one: str, several: str) -> str:
+    return f"{n:,} {one if n == 1 else several}"
+
+
 def compared(changed: int, both: int, alone: int, moved: int, numbers: int) -> str:
     """Two audits in a sentence: the tests in ``both``, and the ``numbers`` that were compared."""
     if not both:
         return "The audits have no test in common, so nothing was compared."
-    verdicts = _plural(changed, "verdict", "verdicts") if changed else "No verdict"
-    mover = _plural(moved, "number", "numbers") if moved else "no number"
+    verdicts = plural(changed, "verdict", "verdicts") if changed else "No verdict"
+    mover = plural(moved, "number", "numbers") if moved else "no number"
     numeric = f"{mover} changed by more than chance explains" if numbers else "no number was compared"
-    rest = f" {_plural(alone, 'test is', 'tests are')} in one audit only." if alone else ""
-    return f"{verdicts} of {_plural(both, 'test', 'tests')} changed; {numeric}.{rest}"
+    rest = f" {plural(alone, 'test is', 'tests are')} in one audit only." if alone else ""
+    return f"{verdicts} of {plural(both, 'test', 'tests')} changed; {numeric}.{rest}"
 
 
 def moved(move: Move, alpha: float) -> str:
-    """A number that changed by more than its error."""
     before, after, change = move.before, move.after, move.change
     if move.kind == "points":
         ends = " to ".join(f"{'+' if value >= 0 else ''}{phrases.percent(value)}" for value in (before, after))
@@ -91,21 +111,6 @@ def moved(move: Move, alpha: float) -> str:
         size = f"a change of {phrases.signed(change)}, {phrases.interval(*move.interval, alpha)}"
         text = f"from {phrases.signed(before)} to {phrases.signed(after)}; {size}"
     return f"{move.group}: {text}; adjusted {phrases.pvalue(move.adjusted)}."
-
-
-def unmoved(n: int) -> str:
-    """Numbers whose change chance explains."""
-    return f"{_plural(n, 'number', 'numbers')} did not change by more than chance explains."
-
-
-def asked_differently(options: Sequence[str]) -> str:
-    """Tests that cannot be compared by their numbers."""
-    return f"The options differ ({phrases.listed(list(options))}), so the numbers are not compared."
-
-
-def other_minimum(before: int, after: int) -> str:
-    """Groups that only one of the audits publishes."""
-    return f"The earlier audit withheld groups below {before:,} rows, the later one groups below {after:,} rows."
 
 
 def next_steps(question: Question, verdict: str, *, tolerant: bool = True, stopped: bool = True) -> tuple[str, ...]:
@@ -122,7 +127,6 @@ def next_steps(question: Question, verdict: str, *, tolerant: bool = True, stopp
 
 
 def suppression(minimum: int) -> str:
-    """What was withheld."""
     if not minimum:
         return "No numbers were withheld: this audit sets no minimum size for a published group."
     return (
@@ -132,34 +136,15 @@ def suppression(minimum: int) -> str:
 
 
 def headline(tally: Mapping[str, int]) -> str:
-    """The whole audit in one sentence."""
     total = sum(tally.values())
     parts = [f"{n} {TALLIES[verdict][n != 1]}" for verdict, n in tally.items() if n]
     if not parts:
         return "Nothing was tested."
-    return f"{_plural(total, 'question was', 'questions were')} tested: {phrases.listed(parts)}."
+    return f"{plural(total, 'question was', 'questions were')} tested: {phrases.listed(parts)}."
 
 
-def shortened(shown: int, total: int) -> str:
-    """A table too long for the page."""
-    return f"The first {shown:,} of {total:,} lines are shown here; results.json contains the other {total - shown:,}."
-
-
-def printed(shown: int, total: int) -> str:
-    """A table too long for paper."""
-    more = total - shown
-    return f"The first {shown:,} of {total:,} lines are printed; the other {more:,} are in results.json and on screen."
-
-
-def constant(columns: Sequence[tuple[str, str]]) -> str:
-    """Columns of a long table that are the same in every line."""
-    same = [f"{heading}: {value}" for heading, value in columns]
-    return f"The same in every line: {phrases.listed(same, len(same))}."
-
-
-def no_chart(reason: str) -> str:
-    """A chart that could not be drawn."""
-    return f"The chart could not be drawn ({reason}). The table contains the same numbers."
+def constant(columns: Collection[tuple[str, str]]) -> str:
+    return f"The same in every line: {phrases.listed([': '.join(pair) for pair in columns], len(columns))}."
 
 
 def topic(question: Question, metrics: Sequence[str], groups: Sequence[str]) -> str:
@@ -176,17 +161,53 @@ def chart_label(heading: str) -> str:
     return f"Chart: {heading}{end} The table below it contains the same numbers."
 
 
-def more_warnings(n: int) -> str:
-    """Warnings the terminal has no room for."""
-    return f"{_plural(n, 'more warning is', 'more warnings are')} in the report."
-
-
 def outcome_line(failing: int, fail_on: tuple[str, ...]) -> str:
-    """Whether the audit passes its own rule."""
     rule = phrases.listed([verdict.replace("_", " ") for verdict in fail_on])
-    tests = _plural(failing, "test", "tests") if failing else "No test"
+    tests = plural(failing, "test", "tests") if failing else "No test"
     return f"{tests} ended in a verdict on which this audit fails ({rule})."
 
 
-def _plural(n: int, one: str, several: str) -> str:
-    return f"{n:,} {one if n == 1 else several}"
+# ---- the glossary
+
+
+def gloss(
+    question: Question,
+    options: Mapping[str, object],
+    names: Sequence[str] = (),
+    labels: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """What the technical words of a test mean; empty if it uses none.
+
+    ``names``: what the metrics are called in this audit, in the order of the option; ``labels``: the same by the names
+    of the metrics.
+    """
+    words: dict[str, str] = {}
+    for option in ("metric", "criterion", "accuracy", "fairness", "target"):
+        given = options.get(option)
+        listed = list(given) if isinstance(given, (tuple, list)) else [given]
+        called = names if option == "metric" and len(names) == len(listed) else listed
+        for word, name in zip(listed, called, strict=True):
+            if isinstance(word, str) and word in GLOSSARY:
+                words.setdefault(word, phrases.metric(labels.get(word, str(name))))
+    # 'True positive rate (tpr)': the words of the report, and the name in the audit file.
+    named = {word: "" if name.replace(" ", "_").lower() == word else f" ({word})" for word, name in words.items()}
+    meanings = [f"{name[:1].upper()}{name[1:]}{named[word]}: {GLOSSARY[word]}." for word, name in words.items()]
+    meaning = question.meaning(options) if callable(question.meaning) else question.meaning
+    roles = _roles(options, " ".join([*question.speaks_of, *(GLOSSARY[word] for word in words)]))
+    return " ".join(filter(None, [meaning, *meanings, *roles, phrases.designed(options)]))
+
+
+def _roles(options: Mapping[str, object], meanings: str) -> Iterator[str]:
+    """What counts as selected, and as outcome 1, in this table."""
+    one = 1 if options.get("positive") is None else options["positive"]
+    for role, word in (("prediction", "selected"), ("outcome", "outcome 1")):
+        column = options.get(role)
+        if isinstance(column, str) and word in meanings:
+            condition = column if " is " in column and "(" not in column else f"{column} is {one}"
+            yield f"Here, {word} means that {condition}."
+
+
+def reading(text: str) -> tuple[tuple[str, str], ...]:
+    """How to read a report: what every report needs, then the technical words that this ``text`` uses."""
+    lower = text.lower()
+    return (*READING, *((term, meaning) for word, term, meaning in TERMS if word in lower))

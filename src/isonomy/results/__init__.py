@@ -4,15 +4,14 @@ from isonomy.inference import Verdict
 from isonomy.numerics.status import Status
 from isonomy.results.columns import column
 from isonomy.results.evidence import Columns, Evidence, Movement, Options, Provenance, provenance
-from isonomy.results.notes import Note, note_if, register
-from isonomy.results.questions import KINDS, QUESTIONS, Call, Plan, Question, find_question, open_call, question
+from isonomy.results.phrases import Note, note_if, register
+from isonomy.results.questions import KINDS, QUESTIONS, Plan, Question, find_question, open_call, question
 from isonomy.results.storage import SCHEMA_VERSION, from_dict, from_json, storable
 
 __all__ = [
     "KINDS",
     "QUESTIONS",
     "SCHEMA_VERSION",
-    "Call",
     "Columns",
     "Evidence",
     "Movement",

@@ -130,7 +130,6 @@ def _nulls(base: alt.Chart, equal: float | None, low: FloatArray, high: FloatArr
 
 
 def rule(axis: str, at: float = 0.0) -> alt.Chart:
-    """A dashed line across the chart, where there would be no difference."""
     line = alt.Chart(theme.data({"null": [at]})).mark_rule(color=theme.RULE, strokeDash=[4, 3])
     return line.encode(**{axis: "null:Q"})
 

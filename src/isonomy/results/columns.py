@@ -11,17 +11,22 @@ column into text, in the one form that every output uses.
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import Enum
 from functools import cache
+from html import escape
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from isonomy.results import phrases
+
+if TYPE_CHECKING:
+    from isonomy.results.evidence import Columns, Evidence
 
 # One vocabulary for all tables, in this order; a question's own columns follow it, in the order of declaration.
 KEYS = ("table", "candidate", "criterion", "round", "group", "stratum", "against", "metric", "outcome", "score", "time")
@@ -31,21 +36,7 @@ VOCABULARY = (
     *("adjusted_pvalue", "verdict", "direction", "status"),
 )
 # Headings of columns that are declared without one.
-HEADINGS = {
-    "against": "Compared with",
-    "criterion": "What is compared",
-    "size": "Rows in group",
-    "n": "Rows counted",
-    "disparity": "Difference",
-    "ci_low": "Interval from",
-    "ci_high": "Interval to",
-    "pvalue": "p‑value",
-    "adjusted_pvalue": "Adjusted p‑value",
-    "direction": "Favored or disfavored",
-    "rate_before": "Selection rate before",
-    "rate_after": "Selection rate after",
-    "worst_pair": "Most unequal pair",
-}
+HEADINGS: dict[str, str] = phrases.WORDS["headings"]
 _ENDS = {"se": "standard error", "low": "from", "high": "to", "pvalue": "p‑value"}  # what columns of a metric end in
 
 
@@ -54,8 +45,9 @@ class Column:
     """A column of a result's table.
 
     ``unit`` is "%" for shares and "points" for their differences. ``count`` marks numbers of rows or people, which
-    decide whether a group is small unless ``sizes`` is false. ``whole`` marks other numbers that are shown without
-    decimals, ``withheld`` what is hidden for small groups, and ``listed`` what the table shows.
+    decide whether a group is small unless ``sizes`` is false; the field ``sized`` holds the groups they count.
+    ``whole`` marks other numbers that are shown without decimals, ``withheld`` what is hidden for small groups, and
+    ``listed`` what the table shows.
     """
 
     name: str
@@ -63,6 +55,7 @@ class Column:
     unit: str = ""
     count: bool = False
     sizes: bool = False
+    sized: str = "groups"
     whole: bool = False
     withheld: bool = False
     listed: bool = True
@@ -91,6 +84,7 @@ def column(
     unit: str = "",
     count: bool = False,
     sizes: bool | None = None,
+    sized: str = "groups",
     whole: bool = False,
     withheld: bool = True,
     listed: bool = True,
@@ -98,7 +92,7 @@ def column(
     default: Any = MISSING,
 ) -> Any:
     """A field that is a column of the result's table; ``name``: its name there, if it differs from the field's."""
-    meaning = Column(name, heading, unit, count, count if sizes is None else sizes, whole, withheld, listed)
+    meaning = Column(name, heading, unit, count, count if sizes is None else sizes, sized, whole, withheld, listed)
     return field(metadata={"column": meaning}, default=default)
 
 
@@ -114,7 +108,6 @@ def columns_of(cls: Any) -> Mapping[str, Column]:
 
 
 def place(name: str) -> int:
-    """Where a column stands in a table."""
     return VOCABULARY.index(name) if name in VOCABULARY else len(VOCABULARY)
 
 
@@ -122,32 +115,7 @@ def place(name: str) -> int:
 
 NOTHING = "–"
 # Verdicts on single groups, and the reasons why a group has none.
-MARKS = {
-    "violation": "Shown",
-    "within_tolerance": "Within tolerance",
-    "inconclusive": "Inconclusive",
-    "ok": "Tested",
-    "reference": "Reference",
-    "too_small": "Too few rows",
-    "suppressed": "Withheld",
-    "constant": "No variation",
-    "empty": "No rows",
-    "few_clusters": "Too few clusters",
-    "few_events": "Too few events",
-    "skewed": "Too few rows for extreme values",
-    "unsupported": "Too few rows",
-    "extrapolated": "Extrapolated beyond the data",
-    "infeasible": "Cannot be reached",
-    "no_treated": "Nobody treated",
-    "no_control": "Everybody treated",
-    "zero_baseline": "Reference is zero",
-    "outside_range": "Outside the range of the data",
-    "unbounded": "Unbounded interval",
-    "not_converged": "Did not converge",
-    "atoms": "Many equal scores",
-    "time_limit": "Stopped by the time limit",
-    "failed": "Stopped with an error",
-}
+MARKS: dict[str, str] = phrases.WORDS["marks"]
 
 
 def plain_value(value: object) -> object:
@@ -162,7 +130,6 @@ def plain_value(value: object) -> object:
 
 
 def cell_text(column: Column, value: object) -> str:
-    """A value of a column as readers see it, on one line or more."""
     if isinstance(value, (np.generic, Enum)):
         value = value.item() if isinstance(value, np.generic) else value.value
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -188,3 +155,68 @@ def _number(column: Column, value: float) -> str:
     if (column.count or column.whole) and abs(value) < 1e15:
         return phrases.count(value)
     return phrases.number(value)
+
+
+# ---- a result in a notebook: HTML that loads nothing from the network and runs no script
+
+_ROWS = 10  # of the table; `to_frame` has them all
+_FINDINGS = 5
+_CELL = 120
+_SCALE = 2.0  # pixels for each of the page's
+
+
+def html(result: Evidence) -> str:
+    """The verdict, the findings, the first rows of the table, and the chart. Every label is text."""
+    design = phrases.designed(result.provenance.options, result.provenance.clusters)
+    findings, columns = result.findings(), result.table()
+    more = findings[_FINDINGS:]
+    pieces = [
+        '<div style="max-width: 70em">',
+        f"<p><em>{escape(result.question)}</em></p>",
+        f"<p><strong>{escape(result.headline())}</strong></p>",
+        f"<p>{escape(design)}</p>" if design else "",
+        _list(findings[:_FINDINGS]),
+        f"<details><summary>{len(more)} more findings</summary>{_list(more)}</details>" if more else "",
+        f"<p>Warnings</p>{_list(result.warnings)}" if result.warnings else "",
+        _picture(result),
+        table(columns, result.described(columns)),
+        f"<details><summary>What this does not show</summary>{_list(result.limits())}</details></div>",
+    ]
+    return "\n".join(filter(None, pieces))
+
+
+def _list(texts: tuple[str, ...]) -> str:
+    return "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in texts) + "</ul>"
+
+
+def _picture(result: Evidence) -> str:
+    """The chart as an image, in which no label can run.
+
+    A bitmap, not SVG: with another font, letters could be wider than measured and be cut off.
+    """
+    from isonomy.results.theme import to_png
+
+    try:
+        png = to_png(result.plot(), scale=_SCALE)
+    except ImportError:  # the renderer is needed for display alone
+        return ""
+    coded, width = base64.b64encode(png).decode(), int.from_bytes(png[16:20]) / _SCALE
+    return (
+        f'<img alt="Chart: {escape(result.question)}" width="{width:.0f}" style="max-width: 100%" '
+        f'src="data:image/png;base64,{coded}">'
+    )
+
+
+def table(columns: Columns, described: Mapping[str, Column] | None = None) -> str:
+    if not columns:
+        return ""
+    described = described or {name: Column(name) for name in columns}
+    total = max(len(values) for values in columns.values())
+    head = "".join(f"<th>{escape(described[name].title)}</th>" for name in columns)
+    cells = [[cell_text(described[name], value) for value in values[:_ROWS]] for name, values in columns.items()]
+    rows = ("".join(f"<td>{escape(phrases.cut(cell, _CELL))}</td>" for cell in row) for row in zip(*cells, strict=True))
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    more = f"<p>The first {_ROWS} of {total:,} rows; to_frame() has them all.</p>" if total > _ROWS else ""
+    return (
+        f'<div style="overflow-x: auto"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{more}'
+    )

@@ -53,23 +53,15 @@ def withheld(
     np.logical_or.at(hidden, number, small)
     np.logical_or.at(last, number, False if references is None else references)
     np.fmin.at(least, number, size)
-    _complete(list(place), least, hidden, minimum, last, rows)
-    return hidden[number]
-
-
-def _complete(
-    groups: Sequence[Group], size: FloatArray, hidden: BoolArray, minimum: int, last: BoolArray, rows: float | None
-) -> None:
-    """Mark further groups as ``hidden`` until no small one can be derived."""
-    small = hidden.copy()
-    families = _families(groups)
-    named = np.array([any(name == CONDITION for name, _ in group.items) for group in groups])
+    known_small = hidden.copy()
+    families = _families(list(place))
+    named = np.array([any(name == CONDITION for name, _ in group.items) for group in place])
 
     def hide(parts: IntArray, whole: int | None) -> bool:
         """Hide one more group: the smallest of the parts or, if all are hidden, the whole."""
         shown = parts[~hidden[parts]]
         if shown.size:
-            hidden[shown[np.lexsort((np.nan_to_num(size[shown], nan=np.inf), last[shown]))[0]]] = True
+            hidden[shown[np.lexsort((np.nan_to_num(least[shown], nan=np.inf), last[shown]))[0]]] = True
         elif whole is not None and not hidden[whole]:
             hidden[whole] = True
         else:
@@ -82,17 +74,18 @@ def _complete(
         for parts, whole in families:
             inside = parts[hidden[parts]]
             # Groups withheld earlier have already been checked; their sizes are not known.
-            many = np.isnan(size[inside]).any() or size[inside].sum() >= minimum
+            many = np.isnan(least[inside]).any() or least[inside].sum() >= minimum
             if not inside.size or (inside.size > 1 and many):
                 continue
             changed |= hide(parts, whole)
         if not changed:
-            known = small & _determined(families, hidden)
+            known = known_small & _determined(families, hidden)
             concerned = [family for family in families if known[family[0]].any()]
             changed = any(hide(*family) for family in concerned)
-        telling = named & ~hidden & _telling(size, hidden, named, minimum, rows)
+        telling = named & ~hidden & _telling(least, hidden, named, minimum, rows)
         hidden |= telling
         changed |= bool(telling.any())
+    return hidden[number]
 
 
 def _families(groups: Sequence[Group]) -> list[Parts]:
@@ -135,8 +128,6 @@ def _determined(families: Sequence[Parts], hidden: BoolArray) -> BoolArray:
 
 def _telling(size: FloatArray, hidden: BoolArray, named: BoolArray, minimum: int, rows: float | None) -> BoolArray:
     """The named groups that would reveal a hidden one, by overlap or by a small difference."""
-    if not hidden.any():
-        return np.zeros(hidden.size, dtype=bool)
     if (hidden & named).any():
         return named
     telling = np.zeros(hidden.size, dtype=bool)

@@ -7,10 +7,12 @@ for small groups and what two audits compare follow from these declarations.
 from __future__ import annotations
 
 import json
+import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -18,25 +20,26 @@ import numpy as np
 from isonomy.errors import NotEnoughData, choose
 from isonomy.frames.groups import CONDITION, Group
 from isonomy.inference import Verdict, answered
-from isonomy.inference.designs import DesignEffect
+from isonomy.inference.designs import DesignEffect, count_clusters
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray
 from isonomy.numerics.randomness import Seed
 from isonomy.numerics.status import Status
 from isonomy.results import phrases
-from isonomy.results.columns import DESIGN, KEYS, Column, column, columns_of
+from isonomy.results.columns import DESIGN, KEYS, Column, column, columns_of, html
 from isonomy.results.disclosure import withheld
-from isonomy.results.notes import Note, note_if, without
+from isonomy.results.phrases import Note, note_if, without
 from isonomy.results.storage import SCHEMA_VERSION, encode, storable
 
 if TYPE_CHECKING:
     import altair as alt
 
-    from isonomy.frames import Source
+    from isonomy.frames import Grouping, Source
     from isonomy.results.questions import Question
 
 storable(DesignEffect)
 
 FRAME_LIBRARIES = ("pandas", "polars", "pyarrow")
+_FINDINGS = 50  # findings of a summary; a report has them all
 
 Options = Mapping[str, Any]
 Columns = Mapping[str, Sequence[object] | AnyArray]
@@ -61,25 +64,32 @@ class Provenance:
 def provenance(
     call: str,
     options: Options,
-    *,
     source: Source | None = None,
     seed: Seed | None = None,
+    *,
     rows: int | None = None,
     dropped: Mapping[str, int] | None = None,
-    clusters: tuple[tuple[str, int, float], ...] = (),
+    random: bool = True,
+    grouping: Grouping | None = None,
+    **chosen: object,
 ) -> Provenance:
-    """Record a call. Options that JSON cannot hold are kept as their text."""
+    """Record a call. Options that JSON cannot hold are kept as their text.
+
+    ``random``: whether anything was drawn; ``grouping``: the groups whose clusters the result does not report itself;
+    ``chosen``: options that the call determined.
+    """
     from isonomy import __version__
 
+    clusters = count_clusters(source, grouping) if source and source.designed and grouping else ()
     return Provenance(
         call=call,
         version=__version__,
-        options=plain_option(options),
+        options=plain_option({**options, **chosen}),
         rows=rows,
         dropped=dict(dropped or {}),
         remarks=(Note("like_weights", values={"column": source.count}),) if source and source.like_weights else (),
         backend="polars" if source is None else source.backend,
-        seed=seed,
+        seed=seed if random else None,
         clusters=clusters,
     )
 
@@ -196,7 +206,6 @@ class Evidence(ABC):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The groups' names, line by line."""
         return tuple(group.label for group in self.groups)
 
     def to_frame(self, backend: str | None = None) -> Any:
@@ -231,7 +240,6 @@ class Evidence(ABC):
 
     @property
     def definition(self) -> Question:
-        """The question this result answers, as it is declared."""
         from isonomy.results.questions import find_question
 
         return find_question(self.provenance.call)
@@ -259,8 +267,16 @@ class Evidence(ABC):
 
     def rows_assumed(self) -> tuple[str, str]:
         """What is assumed of the rows: that they are independent, or that their clusters are."""
-        reading = self.provenance.options
-        return phrases.rows_assumed(reading.get("weight"), reading.get("cluster"))
+        weight, cluster = (self.provenance.options.get(name) for name in ("weight", "cluster"))
+        if cluster is not None:
+            return (
+                f"Rows with different values of {cluster!r} are independent; rows with the same value need not be.",
+                "Errors are measured between clusters. That clusters are independent cannot be checked from the table.",
+            )
+        if weight is None:
+            return phrases.INDEPENDENT
+        rows, unchecked = phrases.INDEPENDENT
+        return rows, f"Errors account for the weights in {weight!r}. {unchecked}"
 
     def limits(self) -> tuple[str, ...]:
         """What this result does not show."""
@@ -295,15 +311,18 @@ class Evidence(ABC):
 
     def summary(self) -> str:
         """The result in words, for a terminal or an e-mail."""
-        return phrases.summary(
-            question=self.question,
-            null=self.null,
-            headline=self.headline(),
-            design=phrases.designed(self.provenance.options, self.provenance.clusters),
-            findings=self.findings(),
-            warnings=self.warnings,
-            limits=self.limits(),
+        bullet = partial(
+            textwrap.fill, width=100, initial_indent="  - ", subsequent_indent="    ", break_long_words=False
         )
+        design = phrases.designed(self.provenance.options, self.provenance.clusters)
+        findings, warnings = self.findings(), self.warnings
+        lines = [self.question, "", self.headline(), "", *([design, ""] if design else [])]
+        lines += map(bullet, findings[:_FINDINGS])
+        if more := findings[_FINDINGS:]:
+            lines.append(bullet(f"{len(more):,} more findings, in findings()."))
+        lines += ["", f"Tested: {self.null}"]
+        lines += ["", "Warnings", *map(bullet, warnings)] if warnings else []
+        return "\n".join([*lines, "", "What this does not show", *map(bullet, self.limits())])
 
     def __str__(self) -> str:
         return self.summary()
@@ -314,8 +333,6 @@ class Evidence(ABC):
 
     def _repr_html_(self) -> str:
         """Notebook display: the verdict, the findings, the first rows of the table and the chart, in one piece."""
-        from isonomy.results.display import html
-
         return html(self)
 
     # ---- disclosure
@@ -362,18 +379,23 @@ class Evidence(ABC):
 
     def compared_with(self) -> BoolArray:
         """Which lines others are compared with."""
-        return np.array([one is Status.REFERENCE for one in self.status], dtype=bool)
+        return np.array([status is Status.REFERENCE for status in self.status], dtype=bool)
 
     def given_away(self, references: BoolArray, shown: BoolArray) -> bool:
         """Whether a comparison that is shown reveals the numbers of one of the withheld ``references``."""
         return bool(references.any() and shown.any())
 
     def withheld_labels(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The names of the groups that are withheld, and of those that are not."""
-        if len(self.status) != len(self.groups):  # lines that are not about groups
-            return frozenset(), frozenset()
-        hidden = frozenset(np.array(self.labels, dtype=object)[[one is Status.SUPPRESSED for one in self.status]])
-        return hidden, frozenset(self.labels) - hidden
+        """The names of the groups whose numbers of rows are withheld, also with their metrics, and of the others."""
+        hidden: set[str] = set()
+        shown: set[str] = set()
+        for name, c in self.declared().items():
+            counts, groups = np.atleast_1d(getattr(self, name)) if c.sizes else (), getattr(self, c.sized)
+            for group, n in zip(groups, counts, strict=True) if len(counts) == len(groups) else ():
+                (hidden if np.isnan(n) else shown).add(group.label)
+        if hidden:
+            hidden |= {name for name, label in zip(self.names, self.labels, strict=True) if label in hidden}
+        return frozenset(hidden), frozenset(shown - hidden)
 
     def published(self, minimum: int, also: Collection[str] = ()) -> Self:
         """A copy without small groups, and without anything else that would reveal them.
@@ -386,24 +408,20 @@ class Evidence(ABC):
         if hidden:
             notes = (*without(self.notes, hidden), *result.withheld_notes())
             result = replace(result, notes=tuple(n for i, n in enumerate(notes) if n not in notes[:i]))
-        clusters = self.provenance.clusters
-        if all(number >= minimum for _, number, _ in clusters) and not any(label in hidden for label, *_ in clusters):
-            return result
-        return replace(result, provenance=replace(result.provenance, clusters=()))
+        if any(number < minimum or label in hidden for label, number, _ in self.provenance.clusters):
+            return replace(result, provenance=replace(result.provenance, clusters=()))
+        return result
 
     def withheld_notes(self) -> tuple[Note, ...]:
         """Notes on how withheld groups might still be derived."""
         if len(self.status) != len(self.groups):
             return ()
-        named = [
-            group.label
-            for group, one in zip(self.groups, self.status, strict=True)
-            if one is not Status.SUPPRESSED and any(name == CONDITION for name, _ in group.items)
-        ]
+        lines = zip(self.groups, self.status, strict=True)
+        shown = dict.fromkeys(group for group, status in lines if status is not Status.SUPPRESSED)
+        named = [group.label for group in shown if any(name == CONDITION for name, _ in group.items)]
         dimensions = {name for group in self.groups for name, _ in group.items if name != CONDITION}
         crossed = any(len(group.items) > 1 for group in self.groups)
-        merged = (Note("merged"),) if len(dimensions) > 1 and not crossed else ()
-        return (*note_if("overlapping", list(dict.fromkeys(named))), *merged)
+        return (*note_if("overlapping", named), *([Note("merged")] if len(dimensions) > 1 and not crossed else []))
 
     # ---- storage
 

@@ -1,15 +1,28 @@
-"""Phrases that all topics share: numbers, p-values, verdicts, the layout of a summary."""
+"""Phrases that all topics share: numbers, p-values, verdicts; and notes.
+
+A topic registers the sentences of its notes once, by code::
+
+    register({"too_small": "Fewer than {least:,} rows, so listed and not tested: {groups}."})
+
+and its decisions say ``Note("too_small", groups=labels, values={"least": 10})``. Disclosure control drops the groups
+that are withheld from ``groups``; it never edits a sentence.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-import textwrap
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from typing import Any
 
+from isonomy.results.storage import storable
+
+# What metrics, columns and statuses are called.
+WORDS = tomllib.loads((files("isonomy.results") / "words.toml").read_text(encoding="utf-8"))
 _CLUSTERS = 5  # groups whose clusters are described in words
-_FINDINGS = 50  # findings of a summary; a report has them all
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 # A verdict in a few words, before its headline; a question may have words of its own, because an alternative that
@@ -26,36 +39,9 @@ VERDICTS = {
     "within_tolerance": "any difference was shown to be smaller than the tolerance.",
     "inconclusive": "the data show neither a difference nor that any difference is within the tolerance.",
 }
+BEYOND = "the groups differ by more than the tolerance, beyond what chance explains."  # a violation of a tolerance
 # What metrics are called in a sentence, unless the audit has words for them.
-METRICS = {
-    "selection_rate": "selection rate",
-    "tpr": "true positive rate",
-    "fpr": "false positive rate",
-    "fnr": "false negative rate",
-    "tnr": "true negative rate",
-    "ppv": "positive predictive value",
-    "npv": "negative predictive value",
-    "false_discovery_rate": "false discovery rate",
-    "false_omission_rate": "false omission rate",
-    "error_rate": "error rate",
-    "mean_prediction": "average prediction",
-    "mean_error": "average error",
-    "mae": "average absolute error",
-    "mse": "average squared error",
-    "rmse": "root mean squared error",
-    "brier": "Brier score",
-    "log_loss": "logarithmic loss",
-    "balanced_accuracy": "balanced accuracy",
-    "f1": "F1 score",
-    "auc": "area under the ROC curve",
-    "r2": "share of variance explained",
-    "outcome_among_selected": "outcome among those selected",
-    "outcome_among_unselected": "outcome among those not selected",
-    "equal_opportunity": "equal opportunity",
-    "predictive_equality": "predictive equality",
-    "equalized_odds": "equalized odds",
-    "statistical_parity": "statistical parity",
-}
+METRICS: dict[str, str] = WORDS["metrics"]
 
 NOT_PROOF = "A large p-value is not evidence of equal treatment: it means that these data could not tell."
 # How users' words for a metric end if they name a number, and irregular participles with which they may begin.
@@ -64,7 +50,6 @@ _PARTICIPLE = re.compile(
     r"(re|un|mis|over|under|with|for)?"
     r"(chosen|drawn|found|given|held|kept|left|let|lost|made|met|paid|put|sent|shown|sold|taken|told|won)"
 )
-UNANSWERED = "This is no evidence for or against equal treatment."
 # Why a group has no answer, by its status.
 REASONS = {
     "reference": "everybody is in one group, which leaves nothing to compare it with",
@@ -73,7 +58,6 @@ REASONS = {
     "constant": "all rows of a group have the same value, so chance cannot be judged",
     "suppressed": "every group is too small to be published",
 }
-ALONE = "only one group has enough rows, which leaves nothing to compare it with"
 UNTOLERANT = (
     "no difference was shown. Without a tolerance nothing more can be concluded: no number of rows can show that "
     "groups are equal."
@@ -86,18 +70,6 @@ INDEPENDENT = (
     "This cannot be checked from the table. Repeated people or clusters violate it, and intervals are then too short.",
 )
 VERDICTS_ALONE = "Verdicts are compared; the numbers of this kind of test are not."
-
-
-def rows_assumed(weight: object, cluster: object) -> tuple[str, str]:
-    """The assumption about the rows: they are independent, or their clusters are."""
-    if cluster is not None:
-        return (
-            f"Rows with different values of {cluster!r} are independent; rows with the same value need not be.",
-            "Errors are measured between clusters. That clusters are independent cannot be checked from the table.",
-        )
-    if weight is None:
-        return INDEPENDENT
-    return (INDEPENDENT[0], f"Errors account for the weights in {weight!r}. {INDEPENDENT[1]}")
 
 
 def designed(options: Mapping[str, object], clusters: Sequence[tuple[str, int, float]] = ()) -> str:
@@ -125,12 +97,12 @@ SAMPLE = ("Rows are a sample of the population that the conclusion is about.", U
 
 
 def unanswered(statuses: Iterable[str]) -> str:
-    """That nothing could be tested, and why."""
     distinct = set(statuses)
-    alone = ALONE if distinct == {"reference", "too_small"} else ""
-    known = REASONS.get(min(distinct), "") if len(distinct) == 1 else alone
-    why = known or "no group could be tested; the warnings and the statuses in the table explain why"
-    return f"Not answered: {why}. {UNANSWERED}"
+    why = REASONS.get(min(distinct), "") if len(distinct) == 1 else ""
+    if distinct == {"reference", "too_small"}:
+        why = "only one group has enough rows, which leaves nothing to compare it with"
+    why = why or "no group could be tested; the warnings and the statuses in the table explain why"
+    return f"Not answered: {why}. This is no evidence for or against equal treatment."
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -173,7 +145,6 @@ def _verbal(words: str) -> bool:
 
 
 def signed(value: float, digits: int = 3) -> str:
-    """A number with its sign."""
     return number(value, digits) if math.isnan(value) or value < 0 else f"+{number(abs(value), digits)}"
 
 
@@ -252,17 +223,7 @@ def percent(value: float) -> str:
 
 
 def count(n: float) -> str:
-    """A number of rows."""
     return f"{n:,.0f}".replace("-0", "0") if -0.5 <= n < 0 else f"{n:,.0f}"
-
-
-def like_weights(column: str | None) -> str:
-    """A warning about counts that look like survey weights."""
-    return (
-        f"The counts in {column!r} look like survey weights: many different, large numbers. Each line was treated as "
-        "that many independent rows. If a line is one respondent, use the column as the weight instead; otherwise all "
-        "errors are far too small."
-    )
 
 
 def cut(text: str, length: int) -> str:
@@ -281,7 +242,6 @@ def listed(items: Sequence[str], limit: int = 5) -> str:
 
 
 def about(sentence: str, labels: Sequence[str]) -> str:
-    """A sentence with the labels in place of its braces."""
     return sentence.format(listed(labels))
 
 
@@ -299,23 +259,65 @@ def dropped(columns: Mapping[str, int]) -> str:
     return f"Rows with missing values were left out: {listed(shown)}." if shown else ""
 
 
-def summary(
-    *,
-    question: str,
-    null: str,
-    headline: str,
-    design: str = "",
-    findings: Sequence[str],
-    warnings: Sequence[str],
-    limits: Sequence[str],
-) -> str:
-    """A result in words: what was asked, what was found, and how to read it."""
-    lines = [question, "", headline, ""]
-    lines += [design, ""] if design else []
-    bullet = partial(textwrap.fill, width=100, initial_indent="  - ", subsequent_indent="    ", break_long_words=False)
-    lines += map(bullet, findings[:_FINDINGS])
-    if more := findings[_FINDINGS:]:
-        lines.append(bullet(f"{len(more):,} more findings, in findings()."))
-    lines += ["", f"Tested: {null}"]
-    lines += ["", "Warnings", *map(bullet, warnings)] if warnings else []
-    return "\n".join([*lines, "", "What this does not show", *map(bullet, limits)])
+# ---- notes: what a reader must know about a result, as data; they become sentences last
+
+Sentence = str | Callable[["Note"], str]
+SENTENCES: dict[str, Sentence] = {}
+
+
+@storable
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A fact for the reader: its code, the labels of the groups it is about, and the values in its sentence."""
+
+    code: str
+    groups: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        sentence = SENTENCES[self.code]
+        if callable(sentence):
+            return sentence(self)
+        return sentence.format(groups=listed(self.groups), **self.values)
+
+
+def register(sentences: Mapping[str, Sentence]) -> None:
+    """Add a topic's sentences: text with ``{groups}`` and the note's values in braces, or a function of the note."""
+    for code, sentence in sentences.items():
+        if SENTENCES.setdefault(code, sentence) is not sentence:
+            raise ValueError(f"two sentences for the note {code!r}")
+
+
+def note_if(code: str, groups: Sequence[str], **values: Any) -> tuple[Note, ...]:
+    """A note about ``groups``; none if there are no groups."""
+    return (Note(code, tuple(groups), values),) if groups else ()
+
+
+def without(notes: Sequence[Note], hidden: Collection[str]) -> tuple[Note, ...]:
+    """The notes without the ``hidden`` groups; a note about them alone is dropped, and a last note says so."""
+    left = [replace(note, groups=tuple(label for label in note.groups if label not in hidden)) for note in notes]
+    left = [new for old, new in zip(notes, left, strict=True) if new.groups or not old.groups]
+    return tuple(left) if len(left) == len(notes) else (*left, Note("withheld"))
+
+
+register(
+    {
+        "dropped": lambda note: dropped(note.values),
+        "like_weights": "The counts in {column!r} look like survey weights: many different, large numbers. Each line "
+        "was treated as that many independent rows. If a line is one respondent, use the column as the weight instead; "
+        "otherwise all errors are far too small.",
+        "withheld": "Warnings about groups whose numbers are withheld are withheld too.",
+        "overlapping": "Named groups may overlap with others: the numbers of a withheld group may follow by "
+        "subtraction from those of {groups} and of other groups. If they do, do not publish the named groups.",
+        "merged": "If the groups of one column are unions of groups of another, the numbers of a withheld group may "
+        "follow from both by subtraction. In that case publish only one of the two columns, or test their "
+        "intersections too.",
+        "other_rows": "This audit withholds groups, and this test uses other rows, or other cuts of a column, than "
+        "another test. The numbers of a withheld group may follow from both by subtraction. Use the same filters and "
+        "cuts in all tests, or publish only one of them.",
+        "repeated": "Some people appear more than once: {rows:,} rows belong to {people:,} people (column {user!r}). "
+        "This test assumes that rows are independent, so its errors may be too small. Name that column as the cluster "
+        "of the data to measure errors between people.",
+    }
+)

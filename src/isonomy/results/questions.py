@@ -10,21 +10,22 @@ import inspect
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from isonomy.errors import UsageError
-from isonomy.frames import Grouping, Reading, Request, Source, open_source
+from isonomy.frames import Reading, Request, Source, open_source
 from isonomy.frames.roles import in_words, with_arrays, with_conditions
-from isonomy.inference.designs import count_clusters
-from isonomy.numerics.randomness import Seed, resolve
+from isonomy.numerics.randomness import resolve
 from isonomy.options import checked, form_of, hints
 from isonomy.results import phrases
 from isonomy.results.evidence import Options, Provenance, provenance
 
 P = ParamSpec("P")
 R = TypeVar("R")
+L = TypeVar("L")
 
 # The registry: a new question adds its name here, and its function to the exports of the package.
 KINDS = (
@@ -59,12 +60,12 @@ class Question:
 
     ``asks`` is the question in a sentence. ``topic`` is its title in a report: "{}" stands for its metrics, "{by}" for
     its groups, which otherwise follow at the end. ``badges``, ``verdicts`` and ``next_steps`` are its words for a
-    verdict, where they differ from the common ones; ``looks`` says how a verdict that is no complaint is colored and
-    counted. ``meaning`` explains its technical words, perhaps from the options of the call; ``speaks_of`` lists the
-    words ("selected", "outcome 1") that its sentences use whatever its metric. ``from_counts``: it can be answered from
-    counts if its metric is 0/1. ``moved`` maps keywords of earlier versions to what replaces them. ``idle`` returns the
-    column roles that the question would not use with the options of an audit file; these are not taken from
-    ``[columns]``.
+    verdict, where they differ from the common ones ("beyond": a violation of a tolerance); ``looks`` says how a verdict
+    that is no complaint is colored and counted. ``meaning`` explains its technical words, perhaps from the options of
+    the call; ``speaks_of`` lists the words ("selected", "outcome 1") that its sentences use whatever its metric.
+    ``from_counts``: it can be answered from counts if its metric is 0/1. ``moved`` maps keywords of earlier versions to
+    what replaces them. ``idle`` returns the column roles that the question would not use with the options of an audit
+    file; these are not taken from ``[columns]``.
     """
 
     name: str
@@ -97,7 +98,6 @@ class Question:
         return plan(source, **given)
 
     def badge(self, verdict: str) -> str:
-        """A verdict in the words of the question."""
         return self.badges.get(verdict, phrases.BADGES[verdict])
 
     def verdict(self, verdict: str, *, tolerant: bool = True, beyond: bool = False) -> str:
@@ -105,25 +105,18 @@ class Question:
 
         Not ``tolerant``: a tolerance could be set, and none was. ``beyond``: one was, and groups differ by more.
         """
+        sentence = self.verdicts.get(verdict, phrases.VERDICTS[verdict])
         if verdict == "inconclusive" and not tolerant:
             sentence = phrases.UNTOLERANT
-        else:
-            sentence = self.verdicts.get(verdict, phrases.VERDICTS[verdict])
-        if beyond:
-            chance = "by more than chance explains"
-            sentence = sentence.replace(chance, "by more than the tolerance, beyond what chance explains")
+        elif verdict == "violation" and beyond:
+            sentence = self.verdicts.get("beyond") or self.verdicts.get(verdict, phrases.BEYOND)
         return f"{self.badge(verdict)}: {sentence}"
-
-    def look(self, verdict: str) -> str:
-        """How a verdict is colored and counted."""
-        return self.looks.get(verdict, verdict)
 
 
 QUESTIONS: dict[str, Question] = {}
 
 
 def find_question(name: str) -> Question:
-    """The question of that name; its module is imported if necessary."""
     import isonomy
 
     if name not in QUESTIONS and not hasattr(isonomy, name):
@@ -156,48 +149,13 @@ def question(
     return mark
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Call:
-    """One call of a question: the opened table, the options its plan takes, and a generator."""
+def open_call(
+    name: str, plan: Callable[..., L], arguments: Options
+) -> tuple[L, np.random.Generator, Callable[..., Provenance]]:
+    """Open the table of a call: its plan, its generator, and what records it (see `provenance`).
 
-    name: str
-    source: Source
-    options: Options
-    rng: np.random.Generator
-    seed: Seed
-    recorded: Options
-
-    def provenance(
-        self,
-        *,
-        rows: int,
-        dropped: Mapping[str, int],
-        random: bool = True,
-        grouping: Grouping | None = None,
-        **chosen: object,
-    ) -> Provenance:
-        """The record of the call.
-
-        ``random``: whether anything was drawn; ``grouping``: the groups whose clusters the result does not report
-        itself; ``chosen``: options that the call determined.
-        """
-        return provenance(
-            self.name,
-            {**self.recorded, **chosen},
-            source=self.source,
-            seed=self.seed if random else None,
-            rows=rows,
-            dropped=dropped,
-            clusters=() if grouping is None or not self.source.designed else self.clusters(grouping),
-        )
-
-    def clusters(self, grouping: Grouping, everybody: str = "") -> tuple[tuple[str, int, float], ...]:
-        """The number and the effective number of clusters of each group; ``everybody`` names all rows."""
-        return count_clusters(self.source, grouping, everybody)
-
-
-def open_call(name: str, arguments: Options) -> Call:
-    """Open the table of a call. ``arguments``: the ``locals()`` at the start of the public function."""
+    ``arguments``: the ``locals()`` at the start of the public function.
+    """
     given = {key: value for key, value in arguments.items() if key not in ("data", "rows")}
     forms = QUESTIONS[name].forms if name in QUESTIONS else {}
     data, given = with_arrays(arguments["data"], given | arguments["rows"], forms)
@@ -206,4 +164,4 @@ def open_call(name: str, arguments: Options) -> Call:
     source, options = with_conditions(source, given, forms)
     conditions = {key: in_words(given[key]) for key, column in options.items() if column is not given[key]}
     recorded = {key: value for key, value in (options | conditions).items() if key not in UNRECORDED}
-    return Call(name, source, options, rng, seed, recorded | asdict(source.reading))
+    return plan(source, **options), rng, partial(provenance, name, recorded | asdict(source.reading), source, seed)

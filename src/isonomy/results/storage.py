@@ -14,7 +14,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
 from functools import cache
-from types import NoneType, UnionType
+from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -32,7 +32,6 @@ OF_ROWS: Mapping[str, bool] = {"rows": True}
 
 _TAG = "$type"
 _STORABLE: dict[str, type] = {"Seed": Seed}
-_WORDS = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}
 
 C = TypeVar("C", bound=type)
 D = TypeVar("D")
@@ -60,7 +59,7 @@ def encode(value: object, *, rows: bool = False) -> Json:
             return int(value)
         case float() | np.floating():
             number = float(value)
-            return number if np.isfinite(number) else {_TAG: "float", "value": _word(number)}
+            return number if math.isfinite(number) else {_TAG: "float", "value": str(number)}
         case np.bool_():
             return bool(value)
         case Decimal():
@@ -80,10 +79,11 @@ def encode(value: object, *, rows: bool = False) -> Json:
             return [encode(item, rows=rows) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
         find_class(type(value).__name__)  # raises for what could not be read back
-        shown = {
-            n: getattr(value, n) if rows or "rows" not in f.metadata else None for n, f in _stored(type(value)).items()
+        parts = {
+            name: encode(getattr(value, name), rows=rows) if rows or "rows" not in part.metadata else None
+            for name, part in _stored(type(value)).items()
         }
-        return {_TAG: type(value).__name__} | {name: encode(part, rows=rows) for name, part in shown.items()}
+        return {_TAG: type(value).__name__} | parts
     raise TypeError(f"cannot store a {type(value).__name__} in a result")
 
 
@@ -93,14 +93,10 @@ def _stored(cls: Any) -> dict[str, Field[Any]]:
     return {part.name.removeprefix("_"): part for part in fields(cls)}
 
 
-def _word(number: float) -> str:
-    return "nan" if number != number else "inf" if number > 0 else "-inf"
-
-
 def _encode_array(array: AnyArray) -> dict[str, Json]:
     flat = array.ravel().tolist()
     if array.dtype.kind == "f":
-        flat = [number if np.isfinite(number) else _word(number) for number in flat]
+        flat = [number if math.isfinite(number) else str(number) for number in flat]
     elif array.dtype.kind in "OUM":
         flat = [encode(item) for item in flat]
     kind = "object" if array.dtype.kind == "O" else array.dtype.str
@@ -118,15 +114,14 @@ def decode(value: Json) -> Json:
         case "array":
             return _decode_array(value)
         case "float":
-            return _WORDS[value["value"]]
+            return float(value["value"])
         case "decimal":
             return Decimal(value["value"])
         case "mapping":
             return {decode(k): decode(v) for k, v in value["items"]}
         case "Group":
-            return Group(
-                tuple((str(name), decode(level)) for name, level in value["items"]), str(value.get("name", ""))
-            )
+            items = tuple((str(name), decode(level)) for name, level in value["items"])
+            return Group(items, str(value.get("name", "")))
         case "datetime" | "date":
             return (datetime if tag == "datetime" else date).fromisoformat(value["value"])
         case "time":
@@ -139,7 +134,6 @@ def decode(value: Json) -> Json:
 
 
 def typed(part: D) -> D:
-    """A dataclass read from a file; raises if a field has the wrong type."""
     kind: Any = type(part)
     for name, annotation in _annotations(kind).items():
         if not _fits(getattr(part, name), annotation):
@@ -148,16 +142,13 @@ def typed(part: D) -> D:
 
 
 @cache
-def _annotations(cls: type) -> dict[str, object]:
+def _annotations(cls: Any) -> dict[str, object]:
     """The annotation of each field; empty if only a type checker can resolve them."""
     try:
         known = get_type_hints(cls)
     except NameError:
         return {}
-    return {part.name: known[part.name] for part in fields(cls)} if is_dataclass(cls) else {}
-
-
-_KINDS: tuple[tuple[type, str], ...] = ((np.floating, "f"), (np.integer, "iu"), (np.bool_, "b"))
+    return {part.name: known[part.name] for part in fields(cls)}
 
 
 def _fits(value: object, annotation: object) -> bool:
@@ -171,12 +162,10 @@ def _fits(value: object, annotation: object) -> bool:
         return any(type(value) is type(word) and value == word for word in inner)
     if annotation is Any:
         return True
-    if annotation is None or annotation is NoneType:
-        return value is None
     if origin is np.ndarray:
-        scalar = next(iter(get_args(inner[1])), Any) if len(inner) == 2 else Any
-        kinds = [kind for base, kind in _KINDS if isinstance(scalar, type) and issubclass(scalar, base)]
-        return isinstance(value, np.ndarray) and (not kinds or value.dtype.kind in kinds[0])
+        scalar = next((part for part in get_args(inner[1]) if isinstance(part, type)), object)
+        bases = [base for base in (np.floating, np.integer, np.bool_) if issubclass(scalar, base)]
+        return isinstance(value, np.ndarray) and all(issubclass(value.dtype.type, base) for base in bases)
     if origin is tuple and isinstance(value, tuple):
         if inner and inner[-1] is Ellipsis:
             return all(_fits(item, inner[0]) for item in value)
@@ -201,7 +190,7 @@ def _decode_array(value: dict[str, Json]) -> AnyArray:
     text = "U" in value["dtype"]
     dtype = np.dtype(object if text else value["dtype"])
     if dtype.kind == "f":
-        data = [_WORDS[item] if isinstance(item, str) else item for item in data]
+        data = [float(item) if isinstance(item, str) else item for item in data]
     elif dtype.kind in "OM":
         data = [decode(item) for item in data]
     flat = np.empty(len(data), dtype=dtype)

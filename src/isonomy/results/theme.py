@@ -56,7 +56,6 @@ def thin(size: int, limit: int = MAXIMUM_POINTS) -> IntArray:
 
 
 def finish(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
-    """Give a finished chart the common look."""
     return chart.configure(**CONFIG)
 
 
@@ -76,7 +75,6 @@ def to_svg(chart: alt.TopLevelMixin) -> str:
 
 
 def to_png(chart: alt.TopLevelMixin, *, scale: float = 2.0) -> bytes:
-    """The chart as a PNG picture."""
     import vl_convert
 
     return vl_convert.vegalite_to_png(json.dumps(specification(chart)), scale=scale)

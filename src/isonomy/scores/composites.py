@@ -102,16 +102,15 @@ def composite_parity(
     >>> result.verdict.value
     'violation'
     """
-    call = open_call("composite_parity", locals())
-    plan = CompositePlan(call.source, **call.options)
+    plan, rng, record = open_call("composite_parity", CompositePlan, locals())
     tables, votes = read(plan)
-    columns = estimate(tables, plan, call.rng)
+    columns = estimate(tables, plan, rng)
     return CompositeResult(
         **columns,
         **decide(columns, plan),
         null=words.COMPOSITE_NULL,
         notes=(),
-        provenance=call.provenance(rows=votes.rows, dropped=votes.dropped, **plan.rows.provenance),
+        provenance=record(rows=votes.rows, dropped=votes.dropped, **plan.rows.provenance),
         scores=plan.columns[1],
         alpha=plan.alpha,
         binary=False,

@@ -129,8 +129,7 @@ def marginal_outcomes(
     >>> result.verdict.value
     'violation'
     """
-    call = open_call("marginal_outcomes", locals())
-    plan = MarginalPlan(call.source, **call.options)
+    plan, _, record = open_call("marginal_outcomes", MarginalPlan, locals())
     sums = read(plan)
     columns = estimate(sums, plan)
     binary, reading = sums.tables[0].binary, plan.rows.provenance
@@ -139,7 +138,7 @@ def marginal_outcomes(
         **decide(columns, plan),
         null=words.marginal_null(plan.threshold, plan.tolerance, binary=binary),
         notes=notes(sums, columns, plan),
-        provenance=call.provenance(rows=sums.rows, dropped=sums.dropped, random=False, **reading),
+        provenance=record(rows=sums.rows, dropped=sums.dropped, random=False, **reading),
         threshold=float(plan.threshold),
         alpha=plan.alpha,
         binary=binary,

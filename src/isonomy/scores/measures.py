@@ -14,6 +14,7 @@ from isonomy.errors import UsageError
 from isonomy.frames import Group, Groups, Request, aggregate
 from isonomy.frames.groups import ROW_COUNT, ROW_GROUP, with_groups
 from isonomy.frames.sums import sums_at
+from isonomy.inference.designs import count_clusters
 from isonomy.numerics.arrays import FloatArray
 from isonomy.options import Column, Names, Positive, RowOptions
 from isonomy.results import Columns, Note, Provenance, column, note_if, open_call, phrases, question
@@ -108,12 +109,12 @@ def calibration_metrics(
     >>> bool(metrics.ece[0] < metrics.ece[3])
     True
     """
-    call = open_call("calibration_metrics", locals())
-    plan = MetricsPlan(call.source, **call.options)
+    plan, _, record = open_call("calibration_metrics", MetricsPlan, locals())
     sums = {name: read_sums(rows) for name, rows in plan.rows.items()}
     columns, known = estimate(sums, plan)
-    if call.source.cluster is not None:
-        clusters = {label: both for label, *both in call.clusters(next(iter(plan.rows.values())).grouping, OVERALL)}
+    if plan.source.cluster is not None:
+        grouping = next(iter(plan.rows.values())).grouping
+        clusters = {label: both for label, *both in count_clusters(plan.source, grouping, OVERALL)}
         numbers = np.array([clusters.get(label, (0, np.nan)) for label in columns["group"]], dtype=float).T
         columns |= dict(zip(("clusters", "effective_clusters"), numbers, strict=True))
     dropped = {name: n for part in sums.values() for name, n in part.dropped.items()}
@@ -121,7 +122,7 @@ def calibration_metrics(
     return CalibrationMetrics(
         **columns,
         notes=known,
-        provenance=call.provenance(rows=rows_read, dropped=dropped, random=False),
+        provenance=record(rows=rows_read, dropped=dropped, random=False),
     )
 
 
@@ -283,6 +284,6 @@ class CalibrationMetrics:
 
     def _repr_html_(self) -> str:
         """Notebook display: the first rows of the table. Every label is text."""
-        from isonomy.results.display import table
+        from isonomy.results.columns import table
 
         return table(self.table())

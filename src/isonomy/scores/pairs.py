@@ -77,7 +77,7 @@ class PairEvidence(Evidence):
     pvalues: FloatArray = column(name="pvalue")
     adjusted_pvalue: FloatArray = column()
     verdicts: tuple[Verdict, ...] = column(name="verdict")
-    reference_n: FloatArray = column("Reference: rows", count=True)
+    reference_n: FloatArray = column("Reference: rows", count=True, sized="opposite")
     alpha: float
     binary: bool
 
@@ -143,7 +143,7 @@ class PairEvidence(Evidence):
 
     def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
         """A copy that withholds groups with fewer than ``minimum`` rows, and those in ``also``."""
-        size = self._sizes()
+        size = dict(zip((*self.groups, *self.opposite), (*self.n, *self.reference_n), strict=True))
         groups, rows = tuple(size), np.array(list(size.values()))
         few = (rows < minimum) | np.isnan(rows) | np.array([group.label in also for group in groups])
         small = dict(zip(groups, withheld(groups, rows, few, minimum, rows=self.provenance.rows), strict=True))
@@ -165,17 +165,6 @@ class PairEvidence(Evidence):
             if hasattr(self, name)
         }
         return replace(hidden, **shown, verdict=overall(hidden.verdicts))
-
-    def withheld_labels(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The names of the groups that are withheld, and of those that are not."""
-        sizes = self._sizes()
-        hidden = frozenset(group.label for group, size in sizes.items() if np.isnan(size))
-        return hidden, frozenset(group.label for group in sizes) - hidden
-
-    def _sizes(self) -> dict[Group, float]:
-        """The rows of each group; NaN if they are withheld."""
-        sizes = dict(zip(self.opposite, self.reference_n, strict=True))
-        return {**dict(zip(self.groups, self.n, strict=True)), **sizes}
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -191,17 +191,16 @@ def predictive_parity(
     >>> result.verdict.value
     'violation'
     """
-    call = open_call("predictive_parity", locals())
-    plan = ParityPlan(call.source, **call.options)
+    plan, rng, record = open_call("predictive_parity", ParityPlan, locals())
     sums = read(plan)
-    columns, orders = estimate(sums, plan, call.rng)
+    columns, orders = estimate(sums, plan, rng)
     binary = sums.tables[0].binary
     return ParityResult(
         **columns,
         **decide(columns, orders, plan),
         null=words.parity_null(plan.rows.level, plan.tolerance, plan.range, order=plan.order_tested, binary=binary),
         notes=notes(sums, columns, plan),
-        provenance=call.provenance(rows=sums.rows, dropped=sums.dropped, **plan.rows.provenance),
+        provenance=record(rows=sums.rows, dropped=sums.dropped, **plan.rows.provenance),
         alpha=plan.alpha,
         tolerance=plan.tolerance,
         binary=binary,

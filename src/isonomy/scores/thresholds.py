@@ -184,15 +184,14 @@ def equalize_thresholds(
     >>> bool(abs(result.after[0, 0] - result.after[0, 1]) < 0.01)
     True
     """
-    call = open_call("equalize_thresholds", locals())
-    plan = ThresholdsPlan(call.source, **call.options)
+    plan, rng, record = open_call("equalize_thresholds", ThresholdsPlan, locals())
     sample = read(plan)
-    columns = decide(estimate(sample, plan, call.rng), sample, plan)
+    columns = decide(estimate(sample, plan, rng), sample, plan)
     number = round(float(columns["size"].sum()))
     return ThresholdsResult(
         **columns,
         null=words.thresholds_null(plan.target, plan.present, plan.words),
-        provenance=call.provenance(rows=number, dropped=sample.dropped, **plan.rows.provenance),
+        provenance=record(rows=number, dropped=sample.dropped, **plan.rows.provenance),
         metric=plan.target,
         metrics=targets.metrics_of(plan.target),
         threshold=plan.present,
@@ -201,7 +200,7 @@ def equalize_thresholds(
         alpha=plan.alpha,
         binary=sample.binary,
         words=plan.words,
-        chosen=phrases.chosen(call.source.labels.metrics),
+        chosen=phrases.chosen(plan.source.labels.metrics),
     )
 
 
