@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Annotated, Literal, Protocol, TypeVar
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, TransformerMixin, clone
@@ -28,7 +30,6 @@ from isonomy.frames.estimators import (
     outcomes,
     read_columns,
     refuse_empty,
-    renamed,
     series_of,
     target,
     user_codes,
@@ -40,7 +41,7 @@ from isonomy.numerics.status import Status
 from isonomy.options import Alpha, Draws, Finite, Fraction, Number, Positive, Seeded, check_parameters, checked
 from isonomy.scores import words
 from isonomy.scores.smoothing.kernels import Axis
-from isonomy.scores.smoothing.maps import Calibration, Fitter, fit_surface, identity, onto
+from isonomy.scores.smoothing.maps import Calibration, Model, each_predicted, fit_map, fit_surface, identity, onto
 from isonomy.scores.smoothing.targets import Target
 from isonomy.scores.thresholds import Change, ThresholdsPlan, decide, estimate, read
 
@@ -53,7 +54,6 @@ _UNUSED: dict[Calibration, dict[str, object]] = {
     "isotonic": {"bins": 20, "bandwidth": None},
     "platt": {"bins": 20, "bandwidth": None},
 }
-_MOVED = {"group_columns": "groups=", "user_column": "user="}
 
 
 # ---- what estimators share
@@ -62,10 +62,16 @@ _MOVED = {"group_columns": "groups=", "user_column": "user="}
 class GroupEstimator:
     """A mixin: one model for each group that has enough users, and one for everybody."""
 
+    moved: ClassVar[Mapping[str, str]] = {"group_columns": "groups=", "user_column": "user="}
     groups: Column | Sequence[Column]
     user: Column | None
     min_size: float
     groups_: tuple[Key, ...]
+
+    def __new__(cls, *_: object, **parameters: object) -> Self:
+        for name in cls.moved.keys() & parameters:
+            raise UsageError(f"{name}: it has moved; write {cls.moved[name]}.")
+        return super().__new__(cls)
 
     def _columns(self, X: object, numbers: Sequence[Column], *, reset: bool) -> Columns:
         """The numbers and groups of X; users are needed by ``fit`` only."""
@@ -106,7 +112,7 @@ class GroupEstimator:
         """Predictions group by group; warns about groups not seen in fit, which get the model of everybody."""
         unknown = [key for key in columns.keys if key not in set(self.groups_)]
         if unknown:
-            warnings.warn(words.unknown_groups(unknown), UserWarning, stacklevel=3)
+            warnings.warn(words.unseen_groups(unknown, "pooled"), UserWarning, stacklevel=3)
         members = [columns.group == number for number in range(len(columns.keys))]
         parts = [predict(key, columns.numbers[rows]) for key, rows in zip(columns.keys, members, strict=True)]
         predicted = np.empty((len(columns.numbers), *parts[0].shape[1:])) if parts else np.empty(0)
@@ -124,6 +130,7 @@ class GroupEstimator:
 # ---- one score
 
 
+@dataclass(eq=False, repr=False)
 class GroupCalibrator(GroupEstimator, TransformerMixin, RegressorMixin, BaseEstimator):
     """Make a score mean the same thing in every group, by calibrating each group separately.
 
@@ -188,29 +195,17 @@ class GroupCalibrator(GroupEstimator, TransformerMixin, RegressorMixin, BaseEsti
     array([0.5, 0.3])
     """
 
-    @renamed({**_MOVED, "smoother": 'method="published" for "nadaraya-watson"'})
-    def __init__(
-        self,
-        method: Calibration = "near_unbiased",
-        *,
-        score_column: Column = 0,
-        groups: Column | Sequence[Column] = (),
-        user: Column | None = None,
-        bins: Draws = 20,
-        bandwidth: Positive | None = None,
-        monotone: bool = False,
-        onto: Named | None = None,
-        min_size: Size = 50,
-    ) -> None:
-        self.method: Calibration = method
-        self.score_column = score_column
-        self.groups = groups
-        self.user = user
-        self.bins = bins
-        self.bandwidth = bandwidth
-        self.monotone = monotone
-        self.onto = onto
-        self.min_size = min_size
+    moved: ClassVar = {**GroupEstimator.moved, "smoother": 'method="published" for "nadaraya-watson"'}
+    method: Calibration = "near_unbiased"
+    _: KW_ONLY
+    score_column: Column = 0
+    groups: Column | Sequence[Column] = ()
+    user: Column | None = None
+    bins: Draws = 20
+    bandwidth: Positive | None = None
+    monotone: bool = False
+    onto: Named | None = None
+    min_size: Size = 50
 
     def fit(self, X: object, y: object, sample_weight: object = None) -> GroupCalibrator:
         """Fit one calibrator per group, and one for everybody.
@@ -241,9 +236,10 @@ class GroupCalibrator(GroupEstimator, TransformerMixin, RegressorMixin, BaseEsti
             # One score far out must not widen every kernel.
             axis = axis.focused_on(score[counted], vote.weighted[counted])
         # Between two score scales a curve need not be an outcome: bounds would only map unlike scores onto one.
-        fitter = Fitter(self.method, self.bins, self.bandwidth, self.monotone, axis, bounded=self.onto is None)
+        options: Any = {name: getattr(self, name) for name in ("method", "bins", "bandwidth", "monotone")}
+        options |= {"axis": axis, "bounded": self.onto is None}
         self.pooled_, self.calibrators_ = self._fit_groups(
-            columns, vote, lambda rows: fitter(score[rows], outcome[rows], vote.among(rows))
+            columns, vote, lambda rows: fit_map(score[rows], outcome[rows], vote.among(rows), **options)
         )
         if self.onto is not None:
             target = self._target(self.onto)
@@ -271,7 +267,6 @@ class GroupCalibrator(GroupEstimator, TransformerMixin, RegressorMixin, BaseEsti
         return np.array(["calibrated_score"], dtype=object)
 
     def _target(self, wanted: Named) -> Key:
-        """The group that scores are mapped onto."""
         names = as_tuple(self.groups)
         if isinstance(wanted, Mapping):
             values: dict[Column, Hashable] = dict(wanted.items())
@@ -291,24 +286,7 @@ class GroupCalibrator(GroupEstimator, TransformerMixin, RegressorMixin, BaseEsti
 # ---- several scores
 
 
-class Model(Protocol):
-    """A model of one outcome or of all."""
-
-    def predict(self, scores: FloatArray, /) -> FloatArray:
-        """Expected outcomes."""
-
-
-class Regressors:
-    """One regressor per outcome, as one model."""
-
-    def __init__(self, regressors: Sequence[Model]) -> None:
-        self.regressors = regressors
-
-    def predict(self, scores: FloatArray) -> FloatArray:
-        """Expected outcomes, one column each."""
-        return np.column_stack([regressor.predict(scores) for regressor in self.regressors])
-
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class MultiObjectiveCalibrator(GroupEstimator, TransformerMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Calibrate scores S^1..S^K of outcomes Y^1..Y^K jointly, so that every weighted sum of them is in parity.
 
@@ -361,23 +339,13 @@ class MultiObjectiveCalibrator(GroupEstimator, TransformerMixin, MultiOutputMixi
     array([1.])
     """
 
-    @renamed({**_MOVED, "score_columns": "scores="})
-    def __init__(
-        self,
-        *,
-        scores: Sequence[Column] | None = None,
-        groups: Column | Sequence[Column] = (),
-        user: Column | None = None,
-        estimator: object = None,
-        bandwidth: Positive | None = None,
-        min_size: Size = 100,
-    ) -> None:
-        self.scores = scores
-        self.groups = groups
-        self.user = user
-        self.estimator = estimator
-        self.bandwidth = bandwidth
-        self.min_size = min_size
+    moved: ClassVar = {**GroupEstimator.moved, "score_columns": "scores="}
+    scores: Sequence[Column] | None = None
+    groups: Column | Sequence[Column] = ()
+    user: Column | None = None
+    estimator: object = None
+    bandwidth: Positive | None = None
+    min_size: Size = 100
 
     def fit(self, X: object, y: object, sample_weight: object = None) -> MultiObjectiveCalibrator:
         """Fit; ``y`` has one column per outcome (a frame, or an array); ``sample_weight`` as in `GroupCalibrator`."""
@@ -409,9 +377,9 @@ class MultiObjectiveCalibrator(GroupEstimator, TransformerMixin, MultiOutputMixi
         def model(rows: IntArray) -> Model:
             scores, observed, weight = columns.numbers[rows], values[rows], vote.among(rows)
             if self.estimator is None:
-                return fit_surface(scores, observed, weight, self.bandwidth)
+                return Model(fit_surface(scores, observed, weight, self.bandwidth))
             fitted = [clone(self.estimator).fit(scores, outcome, sample_weight=weight) for outcome in observed.T]
-            return Regressors(fitted)
+            return Model(partial(each_predicted, fitted))
 
         self.pooled_, self.models_ = self._fit_groups(columns, vote, model)
         self.n_outputs_ = values.shape[1]
@@ -466,6 +434,7 @@ class MultiObjectiveCalibrator(GroupEstimator, TransformerMixin, MultiOutputMixi
 # ---- thresholds
 
 
+@dataclass(eq=False, repr=False)
 class GroupThresholds(GroupEstimator, BaseEstimator):
     """Decide new rows by group thresholds at which a rate, or the outcomes at the margin, are equal.
 
@@ -518,33 +487,18 @@ class GroupThresholds(GroupEstimator, BaseEstimator):
     array([1, 0])
     """
 
-    @renamed(_MOVED)
-    def __init__(
-        self,
-        target: Target = "outcome_at_margin",
-        *,
-        threshold: Finite = 0.5,
-        score_column: Column = 0,
-        groups: Column | Sequence[Column] = (),
-        user: Column | None = None,
-        capacity: Fraction | None = None,
-        change: Change = "shown",
-        randomize: bool = False,
-        alpha: Alpha = 0.05,
-        unknown: Literal["present", "error"] = "present",
-        random_state: Seeded = None,
-    ) -> None:
-        self.target: Target = target
-        self.threshold = threshold
-        self.score_column = score_column
-        self.groups = groups
-        self.user = user
-        self.capacity = capacity
-        self.change: Change = change
-        self.randomize = randomize
-        self.alpha = alpha
-        self.unknown = unknown
-        self.random_state = random_state
+    target: Target = "outcome_at_margin"
+    _: KW_ONLY
+    threshold: Finite = 0.5
+    score_column: Column = 0
+    groups: Column | Sequence[Column] = ()
+    user: Column | None = None
+    capacity: Fraction | None = None
+    change: Change = "shown"
+    randomize: bool = False
+    alpha: Alpha = 0.05
+    unknown: Literal["present", "error"] = "present"
+    random_state: Seeded = None
 
     def fit(self, X: object, y: object = None, sample_weight: object = None) -> GroupThresholds:
         """Find the thresholds.
@@ -601,9 +555,9 @@ class GroupThresholds(GroupEstimator, BaseEstimator):
         place = {key: k for k, key in enumerate(self.groups_)}
         unknown = [key for key in columns.keys if key not in place]
         if unknown and self.unknown == "error":
-            raise UsageError(f"groups: {words.undecided_groups(unknown)}")
+            raise UsageError(words.unseen_groups(unknown, "error"))
         if unknown:
-            warnings.warn(words.present_groups(unknown), UserWarning, stacklevel=2)
+            warnings.warn(words.unseen_groups(unknown, "present"), UserWarning, stacklevel=2)
         code = np.array([place.get(key, len(place)) for key in columns.keys])[columns.group]
         high, low = (np.append(values, self.threshold)[code] for values in (self.thresholds_, self.lottery_))
         score = columns.numbers[:, 0]

@@ -25,7 +25,6 @@ Panel = alt.LayerChart | alt.FacetChart
 
 
 def parity(result: ParityResult) -> alt.TopLevelMixin:
-    """Curves and differences of each table, one under the other."""
     rows = [(_curves(result, table), _differences(result, table)) for table in dict.fromkeys(result.tables)]
     panels = [alt.hconcat(*row).resolve_scale(color="independent") for row in rows]
     return theme.finish(alt.vconcat(*panels).resolve_scale(color="independent"))
@@ -49,7 +48,6 @@ def _curves(result: ParityResult, table: str) -> Panel:
 
 
 def _differences(result: ParityResult, table: str) -> Panel:
-    """Difference of the clearest pairs with their bands, and the null."""
     lines = result.lines_of(table)
     grid = np.unique(result.score[lines])
     pairs = lines.reshape(-1, grid.size)
@@ -65,7 +63,6 @@ def _differences(result: ParityResult, table: str) -> Panel:
 
 
 def _minus(result: PairEvidence, i: int) -> str:
-    """The pair of a line."""
     return f"{theme.short(result.labels[i], 28)} minus {theme.short(result.against[i], 28)}"
 
 
@@ -91,7 +88,6 @@ def _banded(
 
 
 def composite(result: CompositeResult) -> alt.TopLevelMixin:
-    """The clearest difference of each pair against the weight of the first score."""
     columns = {
         "pair": [_minus(result, i) for i in range(len(result.groups))],
         "weight": result.weights[0],
@@ -113,7 +109,6 @@ def composite(result: CompositeResult) -> alt.TopLevelMixin:
 
 
 def marginal(result: MarginalResult) -> alt.TopLevelMixin:
-    """Outcome at the threshold in each group, with its interval."""
     groups = [item for table in dict.fromkeys(result.tables) for item in result.by_group(table).items()]
     columns: Columns = {
         "group": [label for label, _ in groups],

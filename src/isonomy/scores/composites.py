@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
 
 import numpy as np
@@ -12,23 +13,25 @@ import numpy as np
 from isonomy.errors import UsageError
 from isonomy.frames import Groups
 from isonomy.inference import conclude
+from isonomy.inference.simultaneous import normal_draws
+from isonomy.numerics import resampling
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.options import Alpha, Column, Names, Number, RowOptions, Seeded, Whole
 from isonomy.results import Columns, column, open_call, question
 from isonomy.scores import words
 from isonomy.scores.pairs import MOST_PAIRS, PairEvidence, join_tables, line_status, pair_lines, pair_starts
 from isonomy.scores.read import Level, RowVotes, ScorePlan, ScoreRows, read_votes, table_groups
-from isonomy.scores.smoothing.bands import walk
-from isonomy.scores.smoothing.contrasts import enough, fit_curves, orthogonal, pool
-from isonomy.scores.smoothing.kernels import Smoother
+from isonomy.scores.smoothing.comparisons import enough, fit_curves, judge, orthogonal, pool, span, walk
+from isonomy.scores.smoothing.kernels import BINS, Smoother
 from isonomy.scores.smoothing.moments import Pair, VoteMoments
-from isonomy.scores.smoothing.orders import STEPS, CompositePair, simplex, uniform
 
 if TYPE_CHECKING:
     import altair as alt
 
+STEPS = {2: 10, 3: 5, 4: 3}  # of the lattice of weights, by the number of scores
 MOST_SCORES = max(STEPS)
 MOST_ROWS = 2**20
+LINES = 2**11  # users at a time
 
 
 # ---- call
@@ -126,9 +129,6 @@ class CompositePlan(ScorePlan):
 
     outcomes: str | Sequence[str]
     scores: str | Sequence[str]
-    reference: Mapping[str, object] | None
-    alpha: float
-    resamples: int
 
     def __post_init__(self) -> None:
         outcomes, scores = self.columns
@@ -139,12 +139,10 @@ class CompositePlan(ScorePlan):
             )
         for outcome, score in zip(outcomes, scores, strict=True):
             self.source.require(outcomes=outcome, scores=score)
-        _ = self.rows
-        self.refuse_user_and_cluster()
+        ScorePlan.__post_init__(self)
 
     @cached_property
     def columns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The outcomes, and the score of each."""
         outcomes, scores = (
             (names,) if isinstance(names, str) else tuple(names) for names in (self.outcomes, self.scores)
         )
@@ -158,8 +156,11 @@ class CompositePlan(ScorePlan):
 
     @cached_property
     def weights(self) -> FloatArray:
-        """The weights that are tested: (weights, scores)."""
-        return simplex(len(self.columns[1]))
+        """Weights of at least 0 that sum to 1, on a lattice: (weights, scores)."""
+        scores = len(self.columns[1])
+        last = STEPS[scores] + scores - 1
+        bars = combinations(range(last), scores - 1)
+        return np.array([np.diff((-1, *bar, last)) - 1 for bar in bars], dtype=np.float64) / STEPS[scores]
 
 
 # ---- read
@@ -202,7 +203,7 @@ def estimate(tables: Sequence[Sequence[VoteMoments]], plan: CompositePlan, rng: 
     for composites, child in zip(tables, rng.spawn(len(tables)), strict=True):
         pairs = composites[0].pairs(plan.reference)
         tests = [
-            uniform([under_weights(table, pair) for table in composites], pair, plan.resamples, draws)
+            uniform(composites, pair, plan.resamples, draws)
             for pair, draws in zip(pairs, child.spawn(len(pairs)), strict=True)
         ]
         pair_pvalue, pvalues, differences = zip(*tests, strict=True)
@@ -218,17 +219,73 @@ def estimate(tables: Sequence[Sequence[VoteMoments]], plan: CompositePlan, rng: 
     return join_tables(parts)
 
 
-def under_weights(table: VoteMoments, pair: Pair) -> CompositePair:
-    """Two groups under one composite score, by the orthogonal comparison at the published bandwidth."""
+def under_weights(table: VoteMoments, pair: Pair) -> dict[str, Any]:
+    """Two groups under one composite score, by the orthogonal comparison at the published bandwidth and by the walk.
+
+    The ``score`` and the ``difference`` at each usable point, the statistic of the ``walk`` (None if it is not known),
+    and the functionals (2 BINS, P) of either group: those of the points, then those of the walk.
+    """
     grid = table.default_grid
     bandwidth = table.bandwidth(None, grid)
     smoother = Smoother(grid, bandwidth.widths(grid), 0)
     fit = fit_curves(table, smoother)
     usable = np.all(enough(fit.effective[list(pair)], fit.mean[list(pair)], binary=False), axis=0)
     pooled = pool(table, pair, bandwidth)
-    contrast = orthogonal(table, pair, pooled, smoother)
-    usable &= np.isfinite(np.diagonal(contrast.law(table, pair)[0]))
-    return CompositePair(table, contrast, usable, walk(table, pair, pooled))
+    contrast, path = orthogonal(table, pair, pooled, smoother), walk(table, pair, pooled)
+    covariance, effect = contrast.law(table, pair)
+    usable &= np.isfinite(np.diagonal(covariance))
+    steps = path.functionals if path.known else (np.empty((2, BINS, 0)),) * 2
+    sides = zip(contrast.functionals, steps, strict=True)
+    return {
+        "score": np.abs(judge(effect, None)[0][usable]),
+        "difference": effect.value[usable],
+        "walk": path.statistic(None) * (1 - 1e-12) if path.known else None,
+        "functionals": [np.concatenate([f[..., usable], w], axis=-1).reshape(2 * BINS, -1) for f, w in sides],
+    }
+
+
+def uniform(
+    tables: Sequence[VoteMoments], pair: Pair, draws: int, rng: np.random.Generator
+) -> tuple[float, FloatArray, FloatArray]:
+    """P-value of "equal under every weight", of each weight alone, and the clearest difference under each.
+
+    The first is that of the smallest p-value over all weights of points and walk, by their joint law.
+    """
+    parts = [under_weights(table, pair) for table in tables]
+    ends = np.cumsum([0, *(part["functionals"][0].shape[1] for part in parts)])
+    pvalues, difference = np.full((2, len(parts)), np.nan)
+    if not ends[-1]:
+        return np.nan, pvalues, difference
+    covariance = np.zeros((ends[-1], ends[-1]))  # products, over users, of what they add to each number
+    for start in range(0, tables[0].tables[0].shape[0], LINES):
+        lines = slice(start, start + LINES)
+        influence = np.hstack(
+            [
+                sum(table.tables[g][lines] @ f for g, f in zip(pair, part["functionals"], strict=True))
+                for table, part in zip(tables, parts, strict=True)
+            ]
+        )
+        covariance += influence.T @ influence
+    scale = np.sqrt(np.maximum(np.diagonal(covariance), np.finfo(float).tiny))
+    z = normal_draws(covariance / scale[:, None] / scale[None, :], draws, rng)
+    smallest = np.ones(draws)
+    for k, part in enumerate(parts):
+        many, columns = part["score"].size, slice(ends[k], ends[k + 1])
+        tests = []
+        if many:
+            clearest = int(np.argmax(part["score"]))
+            difference[k] = part["difference"][clearest]
+            tests.append((float(part["score"][clearest]), np.abs(z[:, columns][:, :many]).max(axis=1)))
+        if part["walk"] is not None:
+            tests.append((part["walk"], span(np.cumsum((z * scale)[:, columns][:, many:], axis=1))))
+        if tests:
+            smallest_test = min(float(resampling.resampled_pvalues(s, np.sort(law))) for s, law in tests)
+            least = np.min([resampling.resampled_pvalues(law, np.sort(law)) for _, law in tests], axis=0)
+            pvalues[k] = resampling.pvalue(int((least <= smallest_test).sum()), draws)
+            # A draw's rank under this weight alone, so that weights with one test and with two are compared fairly.
+            smallest = np.minimum(smallest, resampling.resampled_pvalues(-least, np.sort(-least)))
+    pvalue = float(resampling.pvalue(int((smallest <= np.nanmin(pvalues) * (1 + 1e-12)).sum()), draws))
+    return pvalue, pvalues, difference
 
 
 # ---- decide
@@ -272,7 +329,6 @@ class CompositeResult(PairEvidence):
         return self.weights[:, self._clearest()].T
 
     def _clearest(self) -> IntArray:
-        """The line of each pair with the smallest p-value."""
         starts = self.starts()
         parts = np.split(np.nan_to_num(self.pvalues, nan=2.0), starts[1:])
         return starts + np.array([int(np.argmin(part)) for part in parts])

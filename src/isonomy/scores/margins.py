@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
 import narwhals as nw
@@ -21,9 +20,17 @@ from isonomy.options import Alpha, Also, Column, Finite, Positive, RowOptions, T
 from isonomy.results import Columns, Note, note_if, open_call, question
 from isonomy.scores import words
 from isonomy.scores.pairs import MOST_PAIRS, OutcomeEvidence, join_tables, line_status, pair_lines
-from isonomy.scores.read import Level, ScorePlan, ScoreRows, ScoreSums, rows_above
-from isonomy.scores.smoothing.bands import judge
-from isonomy.scores.smoothing.contrasts import enough, fit_curves, means, orthogonal, pool, supported, users_near
+from isonomy.scores.read import Level, ScorePlan, ScoreSums, rows_above
+from isonomy.scores.smoothing.comparisons import (
+    enough,
+    fit_curves,
+    judge,
+    means,
+    orthogonal,
+    pool,
+    supported,
+    users_near,
+)
 from isonomy.scores.smoothing.kernels import Kernel, Smoother
 from isonomy.scores.smoothing.moments import VoteMoments
 
@@ -152,39 +159,22 @@ def marginal_outcomes(
 class MarginalPlan(ScorePlan):
     """The call, and what follows from it and the schema."""
 
-    outcome: str
-    score: str
     threshold: float
-    bandwidth: float | Literal["cross-validation"] | None
     method: str
     kernel: Kernel
-    reference: Mapping[str, object] | None
     adjust: PairAdjustment
-    tolerance: float | None
-    alpha: float
-
-    def __post_init__(self) -> None:
-        _ = self.rows
-        self.refuse_user_and_cluster()
-
-    @cached_property
-    def rows(self) -> ScoreRows:
-        """The columns that are read."""
-        return self.reading(self.outcome, self.score)
 
 
 # ---- read
 
 
 def read(plan: MarginalPlan) -> ScoreSums:
-    """The rows from the threshold up."""
     sums = rows_above(plan.rows, float(plan.threshold))
     refuse_percent(sums.tables[0].binary, plan.tolerance)
     return sums
 
 
 def groups_below(plan: MarginalPlan) -> tuple[str, ...]:
-    """Groups without a row from the threshold up."""
     source = plan.source
     # Rows below the threshold are not part of the test: a group that is missing there is no error.
     unknown = source.missing_group if source.missing_group == "level" else "drop"
@@ -203,7 +193,6 @@ def groups_below(plan: MarginalPlan) -> tuple[str, ...]:
 
 
 def estimate(sums: ScoreSums, plan: MarginalPlan) -> dict[str, Any]:
-    """The columns of all tables: the outcomes of both groups at the threshold, and their difference."""
     tables, critical = [], float(tails.normal_isf(plan.alpha))
     options: Any = {name: getattr(plan, name) for name in ("bandwidth", "method", "kernel", "reference")}
     for table in sums.tables:
@@ -280,7 +269,6 @@ def at_threshold(
 
 
 def decide(columns: Mapping[str, Any], plan: MarginalPlan) -> dict[str, Any]:
-    """All pairs of all tables adjusted together."""
     within = inside(columns["ci_low"], columns["ci_high"], plan.tolerance)
     shown = conclude(columns["pvalues"], alpha=plan.alpha, adjust=plan.adjust, within=within)
     tests = {"adjusted_pvalue": shown.adjusted, "verdicts": shown.verdicts, "verdict": shown.verdict}
@@ -288,7 +276,6 @@ def decide(columns: Mapping[str, Any], plan: MarginalPlan) -> dict[str, Any]:
 
 
 def notes(sums: ScoreSums, columns: Mapping[str, Any], plan: MarginalPlan) -> tuple[Note, ...]:
-    """What the reader must know about the scores, the method, and groups whose outcome is not known."""
     known = [] if sums.tables[0].axis.unit else [Note("outside_unit")]
     if plan.method == "published":
         known.append(Note("published_margin"))

@@ -31,13 +31,11 @@ from isonomy.scores.read import (
     ScorePlan,
     ScoreRows,
     ScoreSums,
-    grid_points,
     read_sums,
     refuse_several,
 )
-from isonomy.scores.smoothing.contrasts import fit_curves
-from isonomy.scores.smoothing.kernels import Axis, Smoother, Widths
-from isonomy.scores.smoothing.moments import VoteMoments
+from isonomy.scores.smoothing.comparisons import fit_curves
+from isonomy.scores.smoothing.kernels import Axis, Smoother
 
 OVERALL = "overall"
 ECE_BINS = 10
@@ -110,10 +108,10 @@ def calibration_metrics(
     True
     """
     plan, _, record = open_call("calibration_metrics", MetricsPlan, locals())
-    sums = {name: read_sums(rows) for name, rows in plan.rows.items()}
+    sums = {name: read_sums(rows) for name, rows in plan.scores.items()}
     columns, known = estimate(sums, plan)
     if plan.source.cluster is not None:
-        grouping = next(iter(plan.rows.values())).grouping
+        grouping = next(iter(plan.scores.values())).grouping
         clusters = {label: both for label, *both in count_clusters(plan.source, grouping, OVERALL)}
         numbers = np.array([clusters.get(label, (0, np.nan)) for label in columns["group"]], dtype=float).T
         columns |= dict(zip(("clusters", "effective_clusters"), numbers, strict=True))
@@ -133,18 +131,13 @@ def calibration_metrics(
 class MetricsPlan(ScorePlan):
     """The call, and what follows from it and the schema."""
 
-    outcome: str
-    score: str | Sequence[str] | Mapping[str, str]
-    grid: float | Sequence[float] | None
-    bandwidth: Widths
-
     def __post_init__(self) -> None:
-        for rows in self.rows.values():
+        for rows in self.scores.values():
             refuse_several(rows.grouping)
         _ = self.points
 
     @cached_property
-    def rows(self) -> dict[str, ScoreRows]:
+    def scores(self) -> dict[str, ScoreRows]:
         """The columns that are read, by the name under which a score is reported."""
         score = [self.score] if isinstance(self.score, str) else self.score
         if isinstance(score, Mapping):
@@ -157,17 +150,11 @@ class MetricsPlan(ScorePlan):
                 f"score: {self.score!r} is not allowed; give a column, several, or names for them such as "
                 '{"before": "s", "after": "s_calibrated"}.'
             )
-        return {name: self.reading(self.outcome, column) for name, column in columns.items()}
-
-    @cached_property
-    def points(self) -> FloatArray | None:
-        """The scores of the grid; None: quantiles."""
-        return grid_points(self.grid)
+        return {name: self.reading(str(self.outcome), column) for name, column in columns.items()}
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        """The passes an audit can share."""
-        return tuple(request for rows in self.rows.values() for request in rows.requests)
+        return tuple(request for rows in self.scores.values() for request in rows.requests)
 
 
 # ---- read
@@ -217,8 +204,14 @@ def estimate(sums: Mapping[str, ScoreSums], plan: MetricsPlan) -> tuple[dict[str
     for name, score in sums.items():
         table = score.tables[0]
         labels = [OVERALL, *(group.label for group in table.groups)]
-        errors, lost, points = calibration(table, plan)
-        ranks = read_ranks(plan.rows[name], table.groups, table.axis)
+        points = table.default_grid if plan.points is None else plan.points
+        width = table.bandwidth(plan.bandwidth, points, published=table.axis.unit).widths(points)
+        curve = fit_curves(table, Smoother(points, width, 0)).mean
+        from_score = np.abs(curve - points).mean(axis=1)
+        from_others = np.abs(curve[:, None] - curve[None, :]).mean(axis=2).sum(axis=1)
+        errors = np.array([[values.sum(), *values] for values in (from_score, from_others)])
+        lost = np.count_nonzero(np.isnan(curve), axis=1)  # grid points near which a group has no row
+        ranks = read_ranks(plan.scores[name], table.groups, table.axis)
         auc = ranks[:, 1] if table.binary else np.full(len(labels), np.nan)
         size = np.array([table.rows.sum(), *table.rows])
         keys = {"score": (name,) * len(labels), "group": tuple(labels), "size": size}
@@ -226,21 +219,10 @@ def estimate(sums: Mapping[str, ScoreSums], plan: MetricsPlan) -> tuple[dict[str
             {**keys, "calibration_error": errors[0], "parity_error": errors[1], "ece": ranks[:, 0], "auc": auc}
         )
         far = {label: int(n) for label, n in zip(labels[1:], lost, strict=True) if n}
-        notes += note_if("no_row_near", list(far), score=name, lost=far, points=points)
+        notes += note_if("no_row_near", list(far), score=name, lost=far, points=points.size)
         single = [label for label, value in zip(labels, auc, strict=True) if np.isnan(value)]
         notes += note_if("auc_one_outcome" if table.binary else "auc_not_binary", single, score=name)
     return join_tables(parts), tuple(notes)
-
-
-def calibration(table: VoteMoments, plan: MetricsPlan) -> tuple[FloatArray, FloatArray, int]:
-    """Calibration and parity errors, overall and of each group; the grid points near which a group has no row."""
-    points = table.default_grid if plan.points is None else plan.points
-    width = table.bandwidth(plan.bandwidth, points, published=table.axis.unit).widths(points)
-    curve = fit_curves(table, Smoother(points, width, 0)).mean
-    from_score = np.abs(curve - points).mean(axis=1)
-    from_others = np.abs(curve[:, None] - curve[None, :]).mean(axis=2).sum(axis=1)
-    errors = np.array([[values.sum(), *values] for values in (from_score, from_others)])
-    return errors, np.count_nonzero(np.isnan(curve), axis=1), points.size
 
 
 # ---- evidence

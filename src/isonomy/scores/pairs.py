@@ -43,7 +43,6 @@ def pair_lines(table: VoteMoments, pairs: Sequence[Pair], repeats: int = 1) -> d
 
 
 def join_tables(tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The columns of all tables, one after the other."""
     return {
         name: sum((table[name] for table in tables), ())
         if isinstance(values, tuple)
@@ -58,7 +57,6 @@ def line_status(disparity: FloatArray) -> tuple[Status, ...]:
 
 
 def pair_starts(tables: Sequence[str], groups: Sequence[Group], opposite: Sequence[Group]) -> IntArray:
-    """The first line of each pair."""
     keys = list(zip(tables, groups, opposite, strict=True))
     return np.array([i for i, key in enumerate(keys) if i == 0 or key != keys[i - 1]], dtype=np.intp)
 
@@ -93,20 +91,16 @@ class PairEvidence(Evidence):
         return dict.fromkeys(outcomes, "%") | dict.fromkeys(differences, "points") if self.binary else {}
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """What is assumed, and how it was checked or why it cannot be."""
         clustered = self.provenance.options.get("user") is not None
         return (words.independent(clustered, self.rows_assumed()), *self.always_assumed)
 
     def starts(self) -> IntArray:
-        """The first line of each pair."""
         return pair_starts(self.tables, self.groups, self.opposite)
 
     def lines_of(self, table: str) -> IntArray:
-        """The lines of a table."""
         return np.flatnonzero(np.array(self.tables, dtype=object) == table)
 
     def judged(self, table: str) -> tuple[Verdict, float]:
-        """The verdict on a table and its p-value."""
         lines = self.lines_of(table)
         return overall([self.verdicts[i] for i in lines]), smallest(self.adjusted_pvalue[lines])
 
@@ -186,7 +180,6 @@ class OutcomeEvidence(PairEvidence):
 
     @property
     def published_method(self) -> bool:
-        """Whether this is the paper's procedure."""
         return self.provenance.options.get("method") == "published"
 
     def table_note(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Unpack
 
 import numpy as np
@@ -27,22 +26,10 @@ from isonomy.scores.pairs import (
     pair_lines,
     pair_starts,
 )
-from isonomy.scores.read import Level, ScorePlan, ScoreRows, ScoreSums, grid_points, read_sums
-from isonomy.scores.smoothing.bands import Adjustment, Judgment, Test, walk
-from isonomy.scores.smoothing.contrasts import (
-    POOLED,
-    RESIDUAL,
-    GroupCurves,
-    enough,
-    fit_curves,
-    means,
-    orthogonal,
-    pool,
-    supported,
-)
-from isonomy.scores.smoothing.kernels import Bandwidth, Kernel, Smoother, Widths
+from isonomy.scores.read import Level, ScorePlan, ScoreSums, read_sums
+from isonomy.scores.smoothing import comparisons
+from isonomy.scores.smoothing.kernels import Bandwidth, Kernel, Smoother
 from isonomy.scores.smoothing.moments import Pair, VoteMoments
-from isonomy.scores.smoothing.orders import interval_means, ordering
 
 if TYPE_CHECKING:
     import altair as alt
@@ -54,7 +41,8 @@ Comparison = Annotated[
 FEWEST = 2.0  # effective users at a score; the paper's method has no rule
 ORDER = 0.1  # the share of alpha for the order of scores; the differences between groups have the rest
 MANY = 0.2  # of the comparisons at a score: fewer that were not made hardly matter
-TESTS: Mapping[str, Test] = {"cumulative": "walk", "trend": "trend", "omnibus": "all"}  # others compare points alone
+# Other methods compare points alone.
+TESTS: Mapping[str, comparisons.Test] = {"cumulative": "walk", "trend": "trend", "omnibus": "all"}
 
 
 # ---- call
@@ -85,7 +73,7 @@ def predictive_parity(
     method: Comparison = "omnibus",
     kernel: Kernel = "gaussian",
     reference: Mapping[str, object] | None = None,
-    adjust: Adjustment | None = None,
+    adjust: comparisons.Adjustment | None = None,
     tolerance: Tolerance = None,
     order: bool | Positive | None = None,
     alpha: Alpha = 0.05,
@@ -214,22 +202,13 @@ def predictive_parity(
 class ParityPlan(ScorePlan):
     """The call, and what follows from it and the schema."""
 
-    outcome: str
-    score: str
-    grid: float | Sequence[float] | None
-    bandwidth: Widths
     method: str
     kernel: Kernel
-    reference: Mapping[str, object] | None
-    adjust: Adjustment | None
-    tolerance: float | None
+    adjust: comparisons.Adjustment | None
     order: bool | float | None
-    alpha: float
-    resamples: int
 
     def __post_init__(self) -> None:
-        _ = self.rows
-        self.refuse_user_and_cluster()
+        ScorePlan.__post_init__(self)
         ordered = bool(self.order)
         if self.single and (ordered or self.method in ("cumulative", "trend")):
             needs = f"order={self.order!r}" if ordered else f"method={self.method!r}"
@@ -244,24 +223,12 @@ class ParityPlan(ScorePlan):
                     'method="published", or choose another method.'
                 )
 
-    @cached_property
-    def rows(self) -> ScoreRows:
-        """The columns that are read."""
-        return self.reading(self.outcome, self.score)
-
     @property
     def requests(self) -> tuple[Request, ...]:
-        """The passes an audit can share."""
         return self.rows.requests
-
-    @cached_property
-    def points(self) -> FloatArray | None:
-        """The scores at which groups are compared; None: quantiles."""
-        return grid_points(self.grid)
 
     @property
     def single(self) -> bool:
-        """Whether one score is compared."""
         return self.points is not None and self.points.size == 1
 
     @property
@@ -271,12 +238,10 @@ class ParityPlan(ScorePlan):
 
     @property
     def published(self) -> bool:
-        """Whether this is the paper's procedure."""
         return self.method == "published"
 
     @property
     def order_tested(self) -> bool:
-        """Whether the order of scores is tested."""
         return not (self.published or self.single) if self.order is None else bool(self.order)
 
     @property
@@ -285,15 +250,17 @@ class ParityPlan(ScorePlan):
         return self.tolerance if self.order is None or isinstance(self.order, bool | np.bool_) else float(self.order)
 
     def within(self, table: VoteMoments) -> BoolArray | None:
-        """The sites to which a grid limits the test; None: all."""
-        return None if self.range is None else table.between(*self.range)
+        """The sites to which a grid limits the test, up to rounding; None: all."""
+        if self.range is None:
+            return None
+        site, rounding = table.site, 1e-9 * table.axis.length
+        return np.asarray((site >= self.range[0] - rounding) & (site <= self.range[1] + rounding))
 
 
 # ---- read
 
 
 def read(plan: ParityPlan) -> ScoreSums:
-    """All rows with a score and an outcome."""
     sums = read_sums(plan.rows)
     refuse_percent(sums.tables[0].binary, plan.tolerance)
     return sums
@@ -309,10 +276,10 @@ def estimate(sums: ScoreSums, plan: ParityPlan, rng: np.random.Generator) -> tup
         curve_draws, order_draws = child.spawn(2)
         tables.append(compare(table, plan, curve_draws))
         if plan.order_tested:
-            means_by_interval = interval_means(table, plan.within(table))
+            means_by_interval = comparisons.interval_means(table, plan.within(table))
             labels = [group.label for group in table.groups]
             options = (plan.order_tolerance, plan.alpha, plan.resamples, order_draws)
-            orders.append(Reversal(table=table.title, **ordering(means_by_interval, labels, *options)))
+            orders.append(Reversal(table=table.title, **comparisons.ordering(means_by_interval, labels, *options)))
     return join_tables(tables), orders
 
 
@@ -325,10 +292,10 @@ def compare(table: VoteMoments, plan: ParityPlan, rng: np.random.Generator) -> d
     grid = table.default_grid if plan.points is None else plan.points
     bandwidth = table.bandwidth(plan.bandwidth, grid, published=published)
     smoother = Smoother(grid, bandwidth.widths(grid), 0 if published else 1, plan.kernel)
-    fit = fit_curves(table, smoother)
+    fit = comparisons.fit_curves(table, smoother)
     # An interval around a local line misses curves that bend; one around a local parabola does not.
-    robust = fit if published else fit_curves(table, replace(smoother, degree=2))
-    known = _averaged(fit) if published else enough(fit.effective, fit.mean, binary=table.binary)
+    robust = fit if published else comparisons.fit_curves(table, replace(smoother, degree=2))
+    known = _averaged(fit) if published else comparisons.enough(fit.effective, fit.mean, binary=table.binary)
     pairs = table.pairs(plan.reference)
     bands = [
         band(table, plan, bandwidth, smoother, fit, pair, child)
@@ -354,7 +321,7 @@ def compare(table: VoteMoments, plan: ParityPlan, rng: np.random.Generator) -> d
     }
 
 
-def _averaged(fit: GroupCurves) -> BoolArray:
+def _averaged(fit: comparisons.GroupCurves) -> BoolArray:
     """Where the paper's average is compared: the group has enough people, and some of them are near the score."""
     return np.asarray((fit.users >= FEWEST) & (fit.effective >= 1.0))
 
@@ -364,27 +331,28 @@ def band(
     plan: ParityPlan,
     bandwidth: Bandwidth,
     smoother: Smoother,
-    fit: GroupCurves,
+    fit: comparisons.GroupCurves,
     pair: Pair,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """The difference of two groups at each score, by the chosen method."""
     chosen, test = list(pair), TESTS.get(plan.method, "points")
     bounds = (-1.0, 1.0) if table.binary else (-np.inf, np.inf)
     adjust = plan.adjust or ("bonferroni" if plan.published else "sup-t")
-    judgment = Judgment(adjust, plan.alpha, plan.tolerance, plan.resamples, bounds, test)
+    judgment = comparisons.Judgment(adjust, plan.alpha, plan.tolerance, plan.resamples, bounds, test)
     average = replace(smoother, degree=0)
     if plan.published:
-        contrast = means(table, pair, None, average, fit.users[chosen])
+        contrast = comparisons.means(table, pair, None, average, fit.users[chosen])
         return judgment.band(table, pair, contrast, None, np.all(_averaged(fit)[chosen], axis=0), None, rng)
     residual = plan.method == "residual"
-    pooled = pool(table, pair, bandwidth, RESIDUAL if residual else POOLED)
-    usable = supported(table, pair, pooled, smoother, fit)
+    pooled = comparisons.pool(table, pair, bandwidth, comparisons.RESIDUAL if residual else comparisons.POOLED)
+    usable = comparisons.supported(table, pair, pooled, smoother, fit)
     if residual:
-        contrast = means(table, pair, pooled, average, fit.users[chosen])
+        contrast = comparisons.means(table, pair, pooled, average, fit.users[chosen])
         return judgment.band(table, pair, contrast, None, usable, None, rng)
-    contrast, robust = (orthogonal(table, pair, pooled, replace(smoother, degree=degree)) for degree in (0, 2))
-    path = None if test == "points" else walk(table, pair, pooled, plan.within(table))
+    contrast, robust = (
+        comparisons.orthogonal(table, pair, pooled, replace(smoother, degree=degree)) for degree in (0, 2)
+    )
+    path = None if test == "points" else comparisons.walk(table, pair, pooled, plan.within(table))
     return judgment.band(table, pair, contrast, robust, usable, path, rng)
 
 
@@ -430,7 +398,6 @@ def decide(columns: Mapping[str, Any], orders: Sequence[Reversal], plan: ParityP
 
 
 def notes(sums: ScoreSums, columns: Mapping[str, Any], plan: ParityPlan) -> tuple[Note, ...]:
-    """What the reader must know about the scores, the method, and comparisons that were not made."""
     known = [] if sums.tables[0].axis.unit else [Note("outside_unit")]
     if plan.published:
         known.append(Note("published_parity"))
@@ -514,12 +481,10 @@ class ParityResult(OutcomeEvidence):
         return overall([test.verdict for test in self.orders])
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """What is assumed, and how it was checked or why it cannot be."""
         normal = words.PUBLISHED_NORMAL if self.published_method else words.NORMAL
         return (*PairEvidence.assumptions(self), normal, words.SMOOTH)
 
     def limits(self) -> tuple[str, ...]:
-        """What this result does not show."""
         return words.parity_limits(published=self.published_method)
 
     def headline(self) -> str:

@@ -63,7 +63,6 @@ class ScoreRows:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """What the record of a call says about reading."""
         return {"level": self.level, "grouping": self.grouping}
 
     @cached_property
@@ -82,12 +81,46 @@ class ScoreRows:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ScorePlan(Plan):
-    """The call of a question about outcomes at a score."""
+    """The call of a question about outcomes at a score: the keywords that several questions have."""
 
     groups: Groups
     user: str | None
     level: Level | None
     depth: int = 1
+    outcome: str | None = None
+    score: Any = None  # a column; several in `calibration_metrics`
+    grid: float | Sequence[float] | None = None
+    bandwidth: Any = None
+    reference: Mapping[str, object] | None = None
+    tolerance: float | None = None
+    alpha: float = 0.05
+    resamples: int = 0
+
+    def __post_init__(self) -> None:
+        _ = self.rows
+        if self.user is not None and self.source.cluster not in (None, self.user):
+            raise UsageError(
+                f"cluster: {self.source.cluster!r} cannot be combined with user={self.user!r}, which already says "
+                "which rows belong together. Give one of the two, or the same column for both."
+            )
+
+    @cached_property
+    def rows(self) -> ScoreRows:
+        """The columns that are read; without an outcome, the score takes its place."""
+        return self.reading(self.score if self.outcome is None else self.outcome, self.score)
+
+    @cached_property
+    def points(self) -> FloatArray | None:
+        """The scores at which groups are compared, checked; None: quantiles."""
+        if self.grid is None:
+            return None
+        try:
+            points = np.atleast_1d(np.asarray(self.grid, dtype=np.float64))
+        except (TypeError, ValueError):  # refused below
+            points = np.empty(0)
+        if not points.size or not np.all(np.abs(points) <= LARGEST) or np.any(np.diff(points) <= 0):
+            raise UsageError(f"grid: {self.grid!r} is not allowed; give None or finite scores in increasing order.")
+        return points
 
     def reading(self, outcome: str, score: str) -> ScoreRows:
         """The columns to read, checked against the schema. The level is "user" if a user is given, else "aggregate"."""
@@ -101,32 +134,10 @@ class ScorePlan(Plan):
         source.check(rows.checks)
         return rows
 
-    def refuse_user_and_cluster(self) -> None:
-        """Refuse two columns that say which rows belong together."""
-        if self.user is not None and self.source.cluster not in (None, self.user):
-            raise UsageError(
-                f"cluster: {self.source.cluster!r} cannot be combined with user={self.user!r}, which already says "
-                "which rows belong together. Give one of the two, or the same column for both."
-            )
-
 
 def refuse_several(grouping: Grouping, reason: str = "") -> None:
-    """Refuse groups of more than one column."""
     if len(grouping.dimensions) != 1:
         raise UsageError(f"groups: give one column (or one named condition){reason}.")
-
-
-def grid_points(grid: float | Sequence[float] | None) -> FloatArray | None:
-    """The scores of a grid, checked."""
-    if grid is None:
-        return None
-    try:
-        points = np.atleast_1d(np.asarray(grid, dtype=np.float64))
-    except (TypeError, ValueError):  # refused below
-        points = np.empty(0)
-    if not points.size or not np.all(np.abs(points) <= LARGEST) or np.any(np.diff(points) <= 0):
-        raise UsageError(f"grid: {grid!r} is not allowed; give None or finite scores in increasing order.")
-    return points
 
 
 # ---- all rows
@@ -168,7 +179,6 @@ def read_sums(rows: ScoreRows, axis: Axis | None = None) -> ScoreSums:
 
 
 def axis_of(frame: Lazy) -> Axis:
-    """The axis of the scores of a table."""
     low, high = ends_at(frame, nw.lit(0), 1, nw.col(SCORE))
     if np.isnan(low[0]):
         return Axis.between(0.0, 1.0)  # there is no score; reading the rows will raise
@@ -209,7 +219,6 @@ class RowVotes:
     dropped: Mapping[str, int]
 
     def axis(self, score: FloatArray) -> Axis:
-        """The axis of these scores."""
         if not score.size:
             raise EmptyFrame(NO_ROW_LEFT)
         return Axis.between(float(score.min()), float(score.max())).focused_on(score, self.lines)

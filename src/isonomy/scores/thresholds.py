@@ -33,7 +33,6 @@ from isonomy.scores.read import (
     VOTE,
     Level,
     ScorePlan,
-    ScoreRows,
     axis_of,
     bin_of,
     from_threshold,
@@ -43,7 +42,6 @@ from isonomy.scores.read import (
 )
 from isonomy.scores.smoothing import targets
 from isonomy.scores.smoothing.kernels import Axis, Bandwidth, Bins
-from isonomy.scores.smoothing.margins import MarginCurves, margins_after
 from isonomy.scores.smoothing.moments import VoteMoments
 from isonomy.scores.smoothing.targets import Direction, ScoreCells, Target
 
@@ -211,17 +209,12 @@ def equalize_thresholds(
 class ThresholdsPlan(ScorePlan):
     """The call, and what follows from it and the schema."""
 
-    outcome: str | None
-    score: str
     threshold: float
     target: Target
     capacity: float | None
     change: Change
     direction: Direction
     randomize: bool
-    bandwidth: float | None
-    alpha: float
-    resamples: int
 
     def __post_init__(self) -> None:
         if self.outcome is None and self.target != "selection_rate":
@@ -244,12 +237,11 @@ class ThresholdsPlan(ScorePlan):
             if value is not None and refused:
                 raise UsageError(f"{name}: {value!r} {reason}")
         refuse_several(self.rows.grouping, ": thresholds are set for disjoint groups")
-        if self.margin:
-            self.refuse_user_and_cluster()
+        if self.margin:  # other targets count rows: users are people, and clusters may be wider
+            ScorePlan.__post_init__(self)
 
     @property
     def present(self) -> float:
-        """The present threshold."""
         return float(self.threshold)
 
     @property
@@ -258,13 +250,7 @@ class ThresholdsPlan(ScorePlan):
         return self.target == "outcome_at_margin"
 
     @cached_property
-    def rows(self) -> ScoreRows:
-        """The columns that are read; without an outcome, the score takes its place."""
-        return self.reading(self.score if self.outcome is None else self.outcome, self.score)
-
-    @cached_property
     def words(self) -> dict[str, str]:
-        """What metrics are called in a sentence."""
         return words.target_words(self.source.labels.metrics)
 
 
@@ -314,7 +300,6 @@ class ThresholdsSample:
 
 
 def read(plan: ThresholdsPlan) -> ThresholdsSample:
-    """The scores of all rows, and the outcomes that the target needs."""
     source, rows, present = plan.source, plan.rows, plan.present
     groups, dropped, binary, size = check_rows(plan)
     margin = rows_above(rows, present).tables[0] if plan.margin else None
@@ -405,7 +390,6 @@ def check_rows(plan: ThresholdsPlan) -> tuple[tuple[Group, ...], Mapping[str, in
 
 
 def binned(people: Lazy, bins: Bins, groups: int, parts: int | None = None) -> ScoreCells:
-    """The rows of each group in each bin, of each part of the table if there are ``parts``."""
     keys = {} if parts is None else {"part": (nw.col(_PART), parts)}
     keys |= {"group": (nw.col(ROW_GROUP), groups), "bin": (bin_of(bins), bins.size)}
     y, known, vote = nw.col(OUTCOME), nw.col(_KNOWN), nw.col(VOTE)
@@ -434,11 +418,13 @@ def estimate(sample: ThresholdsSample, plan: ThresholdsPlan, rng: np.random.Gene
     curves: Callable[[ScoreCells], list[targets.Response]] = partial(targets.responses, target=plan.target)
     if plan.margin:
         pooled = None if parts is None else parts.pooled(blocks)
-        curves = MarginCurves.build(cells.pooled(blocks), pooled, bandwidth).responses
+        curves = partial(
+            targets.margin_responses, curves=targets.margin_curves(cells.pooled(blocks), pooled, bandwidth)
+        )
     rule = (plan.target, present, plan.capacity, plan.direction, bool(plan.randomize))
     search = targets.ThresholdSearch(*rule, blocks, curves)
     solution = search.solve(cells)
-    low, high, probability = solution.by_group(blocks, present)
+    low, high, probability = solution.rules
     counts = sample.selected(np.full(high.size, present), low, high)
     plain = low == high
     chosen = on_lattice(counts, blocks, high, present, bandwidth.widths(np.maximum(high, present)))
@@ -447,7 +433,7 @@ def estimate(sample: ThresholdsSample, plan: ThresholdsPlan, rng: np.random.Gene
     after = probability * reached[0] + (1 - probability) * reached[1]
     ends = search.intervals(cells, parts, plan.resamples, plan.alpha, rng)
     if plan.margin:
-        levels = margins_after(cells, parts, bandwidth, search, high, now)
+        levels = targets.margins_after(cells, parts, bandwidth, search, solution, high, now)
     else:
         exact = plan.target != "equalized_odds" or plan.randomize
         levels = targets.rates_after(plan.target, after, everybody, now["rows"], blocks, solution, exact=exact)
@@ -468,7 +454,7 @@ def estimate(sample: ThresholdsSample, plan: ThresholdsPlan, rng: np.random.Gene
         "thresholds": high,
         "lottery": low,
         "probability": probability,
-        "target": solution.target,
+        "target": float(solution.aim.mean()),
         "before": now["value"],
         "rate_before": before[0] / everybody[0],
         "rate_after": after[0] / everybody[0],
@@ -550,7 +536,6 @@ def decide(columns: Mapping[str, Any], sample: ThresholdsSample, plan: Threshold
 def notes(
     columns: Mapping[str, Any], sample: ThresholdsSample, plan: ThresholdsPlan, *, moved: bool
 ) -> tuple[Note, ...]:
-    """What the reader must know about the outcomes, the rate that was to be kept, and single groups."""
     labels, known, rate = np.array([g.label for g in sample.groups], object), columns["known"], columns["rate_after"]
     wanted = columns["overall_before"] if plan.capacity is None else plan.capacity
     unknown = 0 if plan.margin or plan.outcome is None else sample.dropped.get(plan.outcome, 0)
@@ -676,7 +661,6 @@ class ThresholdsResult(Evidence):
         return units
 
     def headings(self) -> Mapping[str, str]:
-        """Metrics as sentences call them."""
         return {**super(ThresholdsResult, self).headings(), **words.target_headings(self.metrics, self.words)}
 
     # ---- words
@@ -687,11 +671,9 @@ class ThresholdsResult(Evidence):
         return (*words.THRESHOLDS_ASSUMPTIONS, *margin)
 
     def limits(self) -> tuple[str, ...]:
-        """What this result does not show."""
         return (*self.never_shown, *([words.EXTRAPOLATED] if Status.EXTRAPOLATED in self.status else []))
 
     def headline(self) -> str:
-        """What was shown of the present threshold, and what was done."""
         return words.thresholds_headline(self)
 
     def findings(self) -> tuple[str, ...]:

@@ -215,7 +215,6 @@ def parity_pair(r: ParityResult, i: int) -> str:
 
 
 def order(test: Reversal, *, binary: bool) -> str:
-    """What was shown about the order of scores."""
     if test.verdict is Verdict.WITHIN_TOLERANCE:
         return (
             "It was shown that no group's outcomes at lower scores exceed another group's outcomes at higher scores by "
@@ -244,7 +243,6 @@ COMPOSITE_NULL = (
 
 
 def composite_pair(r: CompositeResult, i: int) -> str:
-    """What was shown about two groups under all weights, and where it is clearest: line ``i``."""
     weights = zip(r.scores, r.weights[:, i], strict=True)
     named = phrases.listed([f"{phrases.number(weight)} for {name}" for name, weight in weights])
     some = "at least one choice" if r.verdicts[i] is Verdict.VIOLATION else "any choice"
@@ -297,18 +295,15 @@ register(
 
 
 def marginal_null(threshold: float, tolerance: float | None, *, binary: bool) -> str:
-    """The null hypothesis."""
     same = _same(tolerance, binary)
     return f"The expected outcome of people whose score equals the threshold, {phrases.number(threshold)}, {same}."
 
 
 def margins_not_compared(table: str) -> str:
-    """No two groups of a table could be compared."""
     return f"By {table}, no two groups have enough people just above the threshold to compare them."
 
 
 def marginal_pair(r: MarginalResult, i: int) -> str:
-    """The difference of two groups at the threshold."""
     first, second = r.labels[i], r.against[i]
     shown, kind = _shown(r, i), "unadjusted " if len(r.groups) > 1 else ""
     standard = f" {shown[0].upper()}{shown[1:]}."
@@ -325,7 +320,6 @@ def marginal_pair(r: MarginalResult, i: int) -> str:
 
 
 def marginal_group(r: MarginalResult, label: str, numbers: Mapping[str, FloatArray]) -> str:
-    """The outcome of one group at the threshold."""
     estimate, low, high = (outcome(numbers[f"estimate{end}"][0], r.binary) for end in ("", "_low", "_high"))
     return (
         f"{label}: the expected outcome at the threshold is {estimate} ({100 * (1 - r.alpha):g} % interval {low} to "
@@ -456,7 +450,6 @@ def target_words(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def target_headings(metrics: Sequence[str], names: Mapping[str, str]) -> dict[str, str]:
-    """What the columns of metrics are called in a table."""
     columns = {"marginal" if metric == "outcome_at_margin" else metric: names[metric] for metric in metrics}
     columns["rate"] = names["selection_rate"]
     ends = {"before": "before", "after": "after", "se": "standard error"}
@@ -472,7 +465,6 @@ def threshold_meaning(options: Mapping[str, object]) -> str:
 
 
 def thresholds_null(target: str, threshold: float, names: Mapping[str, str]) -> str:
-    """What was tested before thresholds were moved."""
     metrics = [names[name] for name in (("tpr", "fpr") if target == "equalized_odds" else (target,))]
     many = "are the same" if len(metrics) > 1 else "is the same"
     return (
@@ -481,7 +473,6 @@ def thresholds_null(target: str, threshold: float, names: Mapping[str, str]) -> 
 
 
 def thresholds_headline(r: ThresholdsResult) -> str:
-    """What was shown about the present threshold, and what was done."""
     if r.verdict is Verdict.VIOLATION:
         shown = "Difference shown: groups differ at the present threshold."
         if Status.INFEASIBLE in r.status or any(note.code == "still_differ" for note in r.notes):
@@ -519,12 +510,10 @@ def common_target(r: ThresholdsResult) -> str:
 
 
 def shared_threshold(blocks: Sequence[Sequence[str]]) -> str:
-    """Groups that share a threshold."""
     return f"These groups were not shown to differ and share a threshold: {'; '.join(map(phrases.listed, blocks))}."
 
 
 def threshold_finding(r: ThresholdsResult, i: int) -> str:
-    """The threshold of a group, its metrics and its selection rate: before and after."""
     if r.status[i] is Status.UNSUPPORTED:
         return f"{r.labels[i]}: threshold unchanged; there are too few rows to estimate its effect."
     caution = {
@@ -548,7 +537,6 @@ def threshold_finding(r: ThresholdsResult, i: int) -> str:
 
 
 def selected_finding(r: ThresholdsResult, i: int) -> str:
-    """How many more or fewer people of a group are selected."""
     change, ends = r.selected_change[i], [r.selected_change_low[i], r.selected_change_high[i]]
     if ends[0] * ends[1] >= 0:
         ends = sorted(map(abs, ends))
@@ -559,7 +547,6 @@ def selected_finding(r: ThresholdsResult, i: int) -> str:
 
 
 def accuracy_finding(r: ThresholdsResult) -> str:
-    """What the thresholds cost in accuracy."""
     before, after = r.accuracy_before, r.accuracy_after
     change = phrases.apart(after - before, (r.accuracy_change_low, r.accuracy_change_high), r.alpha)
     return f"Accuracy {phrases.share(before)} before, {phrases.share(after)} after; {change}."
@@ -573,20 +560,13 @@ def _level(r: ThresholdsResult, name: str, value: float) -> str:
 # ---- estimators
 
 
-def unknown_groups(keys: Sequence[tuple[object, ...]]) -> str:
-    """Groups that a calibrator was not fitted on."""
-    return f"Groups that were not seen in fit get the calibrator of everybody together: {_keys(keys)}."
+UNSEEN = {
+    "pooled": "Groups that were not seen in fit get the calibrator of everybody together: {}.",
+    "present": "Groups that were not seen in fit are decided by the present threshold: {}.",
+    "error": 'groups: {} were not seen in fit; refit with them, or use unknown="present".',
+}
 
 
-def present_groups(keys: Sequence[tuple[object, ...]]) -> str:
-    """Groups that have no threshold of their own."""
-    return f"Groups that were not seen in fit are decided by the present threshold: {_keys(keys)}."
-
-
-def undecided_groups(keys: Sequence[tuple[object, ...]]) -> str:
-    """Groups that have no threshold, and what to do."""
-    return f'{_keys(keys)} were not seen in fit; refit with them, or use unknown="present".'
-
-
-def _keys(keys: Sequence[tuple[object, ...]]) -> str:
-    return phrases.listed([", ".join(str(value) for value in key) for key in keys])
+def unseen_groups(keys: Sequence[tuple[object, ...]], treatment: str) -> str:
+    """Groups that an estimator was not fitted on, and what is done about them."""
+    return UNSEEN[treatment].format(phrases.listed([", ".join(str(value) for value in key) for key in keys]))

@@ -10,7 +10,7 @@ import statsmodels.api as sm
 from scipy import stats
 
 from isonomy.numerics.arrays import FloatArray
-from isonomy.scores.smoothing.contrasts import (
+from isonomy.scores.smoothing.comparisons import (
     EFFECTIVE,
     EVENTS,
     Pooled,

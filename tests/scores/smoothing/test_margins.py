@@ -7,8 +7,15 @@ import pytest
 
 from isonomy.scores import marginal_outcomes
 from isonomy.scores.smoothing.kernels import Axis, Bandwidth
-from isonomy.scores.smoothing.margins import MarginCurves, margin_at
-from isonomy.scores.smoothing.targets import ScoreCells, common_value, scatter
+from isonomy.scores.smoothing.targets import (
+    Response,
+    ScoreCells,
+    common_value,
+    margin_at,
+    margin_curves,
+    margin_responses,
+    scatter,
+)
 from support.cells import cells
 
 
@@ -18,9 +25,13 @@ def sample(power: float, n: int = 40_000, seed: int = 0) -> tuple[np.ndarray, np
     return s, (rng.random(n) < s**power).astype(float)
 
 
+def response(one: ScoreCells, n: float) -> Response:
+    return margin_responses(one, margin_curves(one, None, Bandwidth(Axis.between(0.0, 1.0), n)))[0]
+
+
 def test_thresholds_and_outcomes_are_inverse() -> None:
     one = cells(*sample(1.0))
-    (curve,) = MarginCurves.build(one, None, Bandwidth(Axis.between(0.0, 1.0), 20_000)).responses(one)
+    curve = response(one, 20_000)
     for outcome in (0.4, 0.55, 0.7):
         assert curve.metric(curve.threshold(outcome)) == pytest.approx(outcome)
         assert curve.threshold(outcome) == pytest.approx(outcome, abs=0.04)  # below 0.5 along a line
@@ -30,14 +41,13 @@ def test_thresholds_and_outcomes_are_inverse() -> None:
 def test_a_level_curve_keeps_its_threshold() -> None:
     rng = np.random.default_rng(1)
     one = cells(rng.random(5_000), np.arange(5_000) % 2 * 1.0)
-    (curve,) = MarginCurves.build(one, None, Bandwidth(Axis.between(0.0, 1.0), 2_500)).responses(one)
+    curve = response(one, 2_500)
     assert curve.threshold(curve.metric(0.5)) == pytest.approx(0.5, abs=0.01)
 
 
 def test_the_common_outcome_keeps_the_rate() -> None:
     both = [cells(*sample(power, seed=k)) for k, power in enumerate((1.0, 1.5))]
-    bandwidth = Bandwidth(Axis.between(0.0, 1.0), 20_000)
-    curves = [MarginCurves.build(one, None, bandwidth).responses(one)[0] for one in both]
+    curves = [response(one, 20_000) for one in both]
     wanted = sum(curve.positives(0.5) for curve in curves)
     target, reached = common_value(curves, wanted)
     assert reached
@@ -73,8 +83,8 @@ def test_a_straight_curve_is_read_from_further_than_one_that_bends() -> None:
     widths = []
     for chance in (s, 0.5 + 0.4 * np.sin(25 * (s - 0.5))):
         one = cells(s, (rng.random(s.size) < chance).astype(float))
-        margins = MarginCurves.build(one, None, bandwidth)
-        widths.append(margins.curves[0].width / bandwidth.widths(margins.points))
+        points, (curve,), _ = margin_curves(one, None, bandwidth)
+        widths.append(curve[0] / bandwidth.widths(points))
     assert widths[0].mean() > 2
     assert widths[1].mean() < 1.3
     assert min(own.min() for own in widths) == pytest.approx(1.0)
@@ -82,9 +92,10 @@ def test_a_straight_curve_is_read_from_further_than_one_that_bends() -> None:
 
 def test_a_given_bandwidth_is_taken_as_it_is() -> None:
     one = cells(*sample(1.0, 4_000))
-    margins = MarginCurves.build(one, None, Bandwidth.checked(Axis.between(0.0, 1.0), 4_000, 0.07, np.array([0.5])))
-    np.testing.assert_allclose(margins.curves[0].width, 0.07)
-    np.testing.assert_allclose(margins.lines[0].width, 0.14)
+    width = Bandwidth.checked(Axis.between(0.0, 1.0), 4_000, 0.07, np.array([0.5]))
+    _, (curve,), (line,) = margin_curves(one, None, width)
+    np.testing.assert_allclose(curve[0], 0.07)
+    np.testing.assert_allclose(line[0], 0.14)
 
 
 def test_parts_of_one_row_each_choose_the_same_widths() -> None:
@@ -95,7 +106,7 @@ def test_parts_of_one_row_each_choose_the_same_widths() -> None:
     each = [cells(s[part == k], y[part == k]).joined for k in range(100)]
     names = one.__slots__[1:]
     parts = ScoreCells(each[0].bins, *(np.stack([getattr(own, name) for own in each]) for name in names))
-    alone, together = (MarginCurves.build(one, own, bandwidth).curves[0].width for own in (None, parts))
+    alone, together = (margin_curves(one, own, bandwidth)[1][0][0] for own in (None, parts))
     assert np.mean(alone == together) > 0.5
 
 
@@ -104,6 +115,6 @@ def test_the_aim_is_met_from_many_rows() -> None:
     errors = []
     for seed in range(4):
         one = cells(*sample(1.0, 200_000, seed))
-        (curve,) = MarginCurves.build(one, None, Bandwidth(Axis.between(0.0, 1.0), 100_000)).responses(one)
+        curve = response(one, 100_000)
         errors.append(abs(curve.metric(0.43) - 0.43))
     assert np.mean(errors) < 0.005

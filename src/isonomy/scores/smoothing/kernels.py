@@ -39,11 +39,9 @@ class Bins:
 
     @property
     def centers(self) -> FloatArray:
-        """The middle of each bin."""
         return np.asarray(self.anchor + self.step * (np.arange(self.size) - self.before + 0.5))
 
     def index(self, score: FloatArray) -> IntArray:
-        """The bin of each score."""
         place = score - self.anchor
         place *= 1.0 / self.step
         np.floor(place, out=place)
@@ -66,7 +64,6 @@ class Axis:
 
     @classmethod
     def between(cls, low: float, high: float) -> Axis:
-        """The axis for scores from ``low`` to ``high``."""
         ends = (0.0, 1.0) if 0 <= low <= high <= 1 else (low, high)
         return cls(*ends, ends, ends)
 
@@ -90,13 +87,7 @@ class Axis:
         return self  # nearly all scores are equal
 
     def focused_on(self, score: FloatArray, weight: FloatArray | None = None) -> Axis:
-        """The axis for these scores."""
         return self.focused(lambda axis: np.bincount(axis.bins.index(score), weight, BINS).astype(np.float64))
-
-    @property
-    def published(self) -> Axis:
-        """The axis with the bandwidths of the paper, which follow [0, 1]."""
-        return replace(self, span=self.whole)
 
     @property
     def length(self) -> float:
@@ -110,11 +101,9 @@ class Axis:
 
     @property
     def bins(self) -> Bins:
-        """The bins of the axis."""
         return Bins(self.low, self.length / BINS)
 
     def quantiles(self, weight: FloatArray, fractions: Sequence[float]) -> FloatArray:
-        """Quantiles of a histogram on this axis, linear inside a bin."""
         reached = np.cumsum(weight)
         wanted = np.asarray(fractions) * reached[-1]
         place = np.minimum(np.searchsorted(reached, wanted), int(np.flatnonzero(weight)[-1]))
@@ -168,16 +157,10 @@ class Smoother:
     kernel: Kernel = "gaussian"
 
     def scaled(self, score: FloatArray) -> FloatArray:
-        """(S - s_j) / h_j for each score (first axis) and grid point."""
         return (score[:, None] - self.points) * (1.0 / self.width)
 
-    def weigh(self, u: FloatArray) -> FloatArray:
-        """K(u)."""
-        return kernel(u, self.kernel)
-
     def powers(self, u: FloatArray) -> list[FloatArray]:
-        """K(u) u^k, k up to twice the degree."""
-        powers = [self.weigh(u)]
+        powers = [kernel(u, self.kernel)]
         for _ in range(2 * self.degree):
             powers.append(powers[-1] * u)
         return powers

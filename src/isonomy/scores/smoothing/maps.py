@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import expit
@@ -34,7 +34,6 @@ def steps(edges: FloatArray, value: FloatArray, score: FloatArray) -> FloatArray
 
 
 def sigmoid(slope: float, intercept: float, score: FloatArray) -> FloatArray:
-    """1 / (1 + exp(-(slope score + intercept)))."""
     return np.asarray(expit(slope * score + intercept))
 
 
@@ -52,53 +51,50 @@ def matched(source: Map, knot: FloatArray, value: FloatArray, score: FloatArray)
     return np.interp(source(score), value[rising], knot[rising])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Fitter:
-    """How a group's calibrated scores are found from its scores, outcomes and votes."""
+def fit_map(
+    score: FloatArray,
+    outcome: FloatArray,
+    vote: FloatArray,
+    *,
+    axis: Axis,
+    method: Calibration,
+    bins: int,
+    bandwidth: float | None,
+    monotone: bool,
+    bounded: bool,
+) -> Map:
+    """The map of one group. Votes are in the unit of users (or rows): their total is the group's number of them.
 
-    method: Calibration
-    bins: int
-    bandwidth: float | None
-    monotone: bool
-    axis: Axis
-    bounded: bool = True  # whether a map stays within the range of the outcomes, as expected outcomes do
-
-    def __call__(self, score: FloatArray, outcome: FloatArray, vote: FloatArray) -> Map:
-        """The map of one group. Votes are in the unit of users (or rows): their total is the group's number of them."""
-        if self.method == "isotonic":
-            fitted = IsotonicRegression(out_of_bounds="clip").fit(score, outcome, sample_weight=vote)
-            return partial(lines, fitted.X_thresholds_, fitted.y_thresholds_)
-        if self.method == "platt":
-            return platt(score, outcome, vote, rising=self.monotone)
-        edges = np.unique(quantiles(score, vote, np.arange(self.bins + 1) / self.bins))
-        binning = self.method == "binning"
-        # Bins between the inner edges, or the scores nearest to each edge.
-        between = edges[1:-1] if binning else (edges[1:] + edges[:-1]) / 2
-        place = np.searchsorted(between, score, side="right" if binning else "left")
-        mass = np.bincount(place, vote, between.size + 1).astype(np.float64)
-        if binning:
-            total, occupied = np.bincount(place, vote * outcome, mass.size), mass > 0
-            # Ties can leave a bin empty: it takes the value of its neighbor.
-            value = np.interp(np.arange(mass.size), np.flatnonzero(occupied), total[occupied] / mass[occupied])
-        else:
-            value = self._smoothed(score, outcome, vote, edges)
-        if self.monotone:
-            weight = np.maximum(mass, 1e-12)
-            value = np.asarray(IsotonicRegression().fit_transform(np.arange(value.size), value, sample_weight=weight))
-        return partial(steps, between, value) if binning else partial(lines, edges, value)
-
-    def _smoothed(self, score: FloatArray, outcome: FloatArray, vote: FloatArray, points: FloatArray) -> FloatArray:
-        """Local lines at the points, or Nadaraya-Watson means; rows are summed in pieces."""
-        smoother = Smoother(
-            points, Bandwidth.checked(self.axis, float(vote.sum()), self.bandwidth, points).widths(points)
-        )
-        power, total = np.zeros((3, points.size)), np.zeros((2, points.size))
+    ``bounded``: whether the map stays within the range of the outcomes, as expected outcomes do.
+    """
+    if method == "isotonic":
+        fitted = IsotonicRegression(out_of_bounds="clip").fit(score, outcome, sample_weight=vote)
+        return partial(lines, fitted.X_thresholds_, fitted.y_thresholds_)
+    if method == "platt":
+        return platt(score, outcome, vote, rising=monotone)
+    edges = np.unique(quantiles(score, vote, np.arange(bins + 1) / bins))
+    binning = method == "binning"
+    # Bins between the inner edges, or the scores nearest to each edge.
+    between = edges[1:-1] if binning else (edges[1:] + edges[:-1]) / 2
+    place = np.searchsorted(between, score, side="right" if binning else "left")
+    mass = np.bincount(place, vote, between.size + 1).astype(np.float64)
+    if binning:
+        total, occupied = np.bincount(place, vote * outcome, mass.size).astype(np.float64), mass > 0
+        # Ties can leave a bin empty: it takes the value of its neighbor.
+        value = np.interp(np.arange(mass.size), np.flatnonzero(occupied), total[occupied] / mass[occupied])
+    else:
+        smoother = Smoother(edges, Bandwidth.checked(axis, float(vote.sum()), bandwidth, edges).widths(edges))
+        power, total = np.zeros((3, edges.size)), np.zeros((2, edges.size))
         for start in range(0, score.size, _PIECE):
             part = slice(start, start + _PIECE)
             sums = power_sums(smoother.powers(smoother.scaled(score[part])), vote[part], vote[part] * outcome[part])
             power, total = power + sums[0], total + sums[1]
-        value = total[0] / power[0] if self.method == "published" else local_line(power, total)
-        return np.clip(value, outcome.min(), outcome.max()) if self.bounded else value
+        value = total[0] / power[0] if method == "published" else local_line(power, total)
+        value = np.clip(value, outcome.min(), outcome.max()) if bounded else value
+    if monotone:
+        weight = np.maximum(mass, 1e-12)
+        value = np.asarray(IsotonicRegression().fit_transform(np.arange(value.size), value, sample_weight=weight))
+    return partial(steps, between, value) if binning else partial(lines, edges, value)
 
 
 def platt(score: FloatArray, outcome: FloatArray, vote: FloatArray, *, rising: bool = False) -> Map:
@@ -129,7 +125,6 @@ def onto(target: Map, score: FloatArray, vote: FloatArray, axis: Axis) -> Callab
 
 
 def mean_and_deviation(score: FloatArray, vote: FloatArray) -> tuple[float, float]:
-    """Weighted mean and standard deviation."""
     center = float(np.average(score, weights=vote))
     return center, float(np.sqrt(np.average((score - center) ** 2, weights=vote)))
 
@@ -140,52 +135,48 @@ GRID = {1: 201, 2: 41, 3: 21}  # knots per score, by number of scores: values in
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Surface:
-    """Local-linear fits on a lattice of scores, linear in between, constant beyond."""
+class Model:
+    """The model of a group: expected outcomes, one column each."""
 
-    knots: tuple[FloatArray, ...]
-    values: FloatArray  # (knots of each score..., outcomes)
-
-    def predict(self, scores: FloatArray) -> FloatArray:
-        """Expected outcomes, one column each."""
-        from scipy.interpolate import RegularGridInterpolator
-
-        inside = np.column_stack([np.clip(s, k[0], k[-1]) for s, k in zip(scores.T, self.knots, strict=True)])
-        return np.asarray(RegularGridInterpolator(self.knots, self.values)(inside))
+    predict: Map
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Neighbors:
+def interpolated(knots: tuple[FloatArray, ...], values: FloatArray, scores: FloatArray) -> FloatArray:
+    """Linear between the knots, constant beyond; ``values``: (knots of each score..., outcomes)."""
+    from scipy.interpolate import RegularGridInterpolator
+
+    inside = np.column_stack([np.clip(s, k[0], k[-1]) for s, k in zip(scores.T, knots, strict=True)])
+    return np.asarray(RegularGridInterpolator(knots, values)(inside))
+
+
+def neighbor_means(
+    fitted: FloatArray, outcomes: FloatArray, vote: FloatArray, width: FloatArray, scores: FloatArray
+) -> FloatArray:
     """Product-kernel means evaluated at each row: for more scores than a lattice can hold."""
-
-    scores: FloatArray
-    outcomes: FloatArray
-    vote: FloatArray
-    width: FloatArray
-
-    def predict(self, scores: FloatArray) -> FloatArray:
-        """Expected outcomes, one column each."""
-        means = np.empty((len(scores), self.outcomes.shape[1]))
-        for start in range(0, len(scores), 512):
-            u = (scores[start : start + 512, None, :] - self.scores) / self.width
-            distance = np.einsum("ijk,ijk->ij", u, u)
-            # Relative to the nearest row, so that a far row still has a neighbor.
-            k = np.exp(-0.5 * (distance - distance.min(axis=1, keepdims=True))) * self.vote
-            means[start : start + 512] = (k @ self.outcomes) / k.sum(axis=1, keepdims=True)
-        return means
+    means = np.empty((len(scores), outcomes.shape[1]))
+    for start in range(0, len(scores), 512):
+        u = (scores[start : start + 512, None, :] - fitted) / width
+        distance = np.einsum("ijk,ijk->ij", u, u)
+        # Relative to the nearest row, so that a far row still has a neighbor.
+        k = np.exp(-0.5 * (distance - distance.min(axis=1, keepdims=True))) * vote
+        means[start : start + 512] = (k @ outcomes) / k.sum(axis=1, keepdims=True)
+    return means
 
 
-def fit_surface(
-    scores: FloatArray, outcomes: FloatArray, vote: FloatArray, bandwidth: float | None = None
-) -> Surface | Neighbors:
+def each_predicted(regressors: Sequence[Any], scores: FloatArray) -> FloatArray:
+    """One regressor per outcome."""
+    return np.column_stack([regressor.predict(scores) for regressor in regressors])
+
+
+def fit_surface(scores: FloatArray, outcomes: FloatArray, vote: FloatArray, bandwidth: float | None = None) -> Map:
     """Product-kernel regression; ``bandwidth`` in standard deviations of each score, by default n^(-1/(K + 4))."""
     many = scores.shape[1]
     factor = bandwidth or float(vote.sum()) ** (-1 / (many + 4))
     width = np.array([_scale(score, vote) for score in scores.T]) * factor
     if many not in GRID:
-        return Neighbors(scores, outcomes, vote, width)
+        return partial(neighbor_means, scores, outcomes, vote, width)
     knots = tuple(_knots(s, vote, GRID[many]) for s in scores.T)
-    return Surface(knots, _lattice(scores, outcomes, vote, width, knots))
+    return partial(interpolated, knots, _lattice(scores, outcomes, vote, width, knots))
 
 
 def _scale(score: FloatArray, vote: FloatArray) -> float:

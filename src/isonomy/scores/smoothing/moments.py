@@ -19,7 +19,7 @@ from scipy import sparse
 
 from isonomy.errors import UsageError
 from isonomy.frames import Group
-from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.scores.smoothing.kernels import BINS, Axis, Bandwidth, Widths
 
 HEAVY = 512  # a user with more rows is multiplied as a full line
@@ -175,7 +175,6 @@ class VoteMoments:
 
     @property
     def size(self) -> int:
-        """The number of groups."""
         return len(self.weight)
 
     @property
@@ -188,16 +187,9 @@ class VoteMoments:
 
     @property
     def default_grid(self) -> FloatArray:
-        """Quantiles of all scores."""
         return self.axis.grid(self.weight.sum(axis=0))
 
-    def between(self, low: float, high: float) -> BoolArray:
-        """The sites from one score to another, up to rounding."""
-        rounding = 1e-9 * self.axis.length
-        return np.asarray((self.site >= low - rounding) & (self.site <= high + rounding))
-
     def pairs(self, reference: Mapping[str, object] | None) -> list[Pair]:
-        """Every pair of groups, or each group against the reference."""
         if reference is None:
             return list(combinations(range(self.size), 2))
         wanted = {str(name): value for name, value in reference.items()}
@@ -212,7 +204,7 @@ class VoteMoments:
 
         ``published``: the rule is scaled to all scores, as in the paper, and not to the range of most of them.
         """
-        axis = self.axis.published if published else self.axis
+        axis = replace(self.axis, span=self.axis.whole) if published else self.axis
         average = float(self.users.sum()) / self.size
         if not isinstance(given, str):
             return Bandwidth.checked(axis, average, given, points)
@@ -327,7 +319,6 @@ def _gram(a: sparse.csr_array, b: sparse.csr_array) -> FloatArray:
 
 
 def _squares(table: sparse.csr_array) -> FloatArray:
-    """Sums over users of their squared votes at each site."""
     votes = table[:, :BINS].copy()
     votes.sum_duplicates()
     return np.asarray(votes.multiply(votes).sum(axis=0), dtype=np.float64).ravel()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -14,8 +14,8 @@ from isonomy.inference.simultaneous import beyond_rounding
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.roots import root
 from isonomy.numerics.status import Status
-from isonomy.scores.smoothing.contrasts import EVENTS
-from isonomy.scores.smoothing.kernels import Bins
+from isonomy.scores.smoothing.comparisons import EFFECTIVE, EVENTS, MOST_LEVERAGE
+from isonomy.scores.smoothing.kernels import Bandwidth, Bins, Smoother, kernel, local_polynomial, power_sums
 
 # ---- cells
 
@@ -33,7 +33,6 @@ def threshold_bins(low: float, high: float, present: float) -> Bins:
 
 
 def join_bins(bins: Bins) -> Bins:
-    """The same range in `COARSE` bins."""
     join = bins.size // COARSE
     return Bins(bins.anchor, bins.step * join, COARSE, bins.before // join)
 
@@ -54,7 +53,6 @@ class ScoreCells:
     voted: FloatArray  # votes times outcomes
 
     def mapped(self, change: Callable[[FloatArray], FloatArray]) -> ScoreCells:
-        """The cells with every sum changed."""
         return ScoreCells(self.bins, *(change(getattr(self, name)) for name in SUMS))
 
     def pooled(self, blocks: IntArray) -> ScoreCells:
@@ -64,7 +62,6 @@ class ScoreCells:
 
     @property
     def joined(self) -> ScoreCells:
-        """The same in `COARSE` bins."""
         if self.bins.size == COARSE:
             return self
         wide = self.mapped(lambda values: values.reshape(*values.shape[:-1], COARSE, -1).sum(axis=-1))
@@ -73,7 +70,12 @@ class ScoreCells:
     @property
     def above(self) -> FloatArray:
         """Rows, known outcomes and their total (first axis) from each edge of the bins up."""
-        return np.stack([above(values) for values in (self.rows, self.known, self.total)])
+        return above(np.stack([self.rows, self.known, self.total]))
+
+    @property
+    def votes(self) -> tuple[FloatArray, FloatArray]:
+        """Votes and votes times outcomes in the bins from the present threshold up."""
+        return self.vote[..., self.bins.before :], self.voted[..., self.bins.before :]
 
 
 def scatter(contribution: FloatArray) -> FloatArray:
@@ -84,7 +86,6 @@ def scatter(contribution: FloatArray) -> FloatArray:
 
 
 def above(values: FloatArray) -> FloatArray:
-    """Sums over the bins from each edge up."""
     reached = np.flip(np.cumsum(np.flip(values, axis=-1), axis=-1), axis=-1)
     return np.concatenate([reached, np.zeros((*values.shape[:-1], 1))], axis=-1)
 
@@ -127,7 +128,6 @@ RISING = ("outcome_at_margin", "predictive_value")  # metrics that rise with the
 
 
 def metrics_of(target: Target) -> tuple[str, ...]:
-    """The metrics that are made equal."""
     return ("tpr", "fpr") if target == "equalized_odds" else (target,)
 
 
@@ -153,11 +153,9 @@ class Response:
     rising: bool
 
     def metric(self, threshold: float) -> float:
-        """The metric at a threshold."""
         return float(np.interp(threshold, self.edges, self.value))
 
     def positives(self, threshold: float) -> float:
-        """The rows selected at a threshold."""
         return float(np.interp(threshold, self.edges, self.selected))
 
     def threshold(self, value: float) -> float:
@@ -313,21 +311,12 @@ def _chord(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solution:
-    """The rule of each block of groups, and the value of each metric that the rules aim at."""
+    """The rule of each group (3, G): low, high, probability; and the value of each metric that the rules aim at."""
 
-    rules: list[Rule]
+    rules: FloatArray
     aim: FloatArray
-    curves: list[Response]
+    curves: list[Response]  # of each block
     reached: bool
-
-    @property
-    def target(self) -> float:
-        """The one number that is made equal: the mean of the metrics."""
-        return float(self.aim.mean())
-
-    def by_group(self, blocks: IntArray, present: float) -> FloatArray:
-        """The lower end, the upper end and the probability of each group's rule (3, G)."""
-        return np.array([*self.rules, (present, present, 1.0)])[blocks].T  # block -1 keeps the present threshold
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -347,15 +336,18 @@ class ThresholdSearch:
 
     @property
     def still(self) -> bool:
-        """Whether no threshold moves."""
         return int(self.blocks.max()) == 0 and self.capacity is None
 
     def solve(self, cells: ScoreCells) -> Solution:
-        """The rule of each block."""
         present, pooled = self.present, cells.pooled(self.blocks)
         curves = self.curves(pooled)
+        keep: Rule = (present, present, 1.0)
+
+        def by_group(rules: list[Rule]) -> FloatArray:
+            return np.array([*rules, keep])[self.blocks].T  # block -1 keeps the present threshold
+
         if self.still:
-            return Solution([(present, present, 1.0)], np.array([curves[0].metric(present)]), curves, True)
+            return Solution(by_group([keep]), np.array([curves[0].metric(present)]), curves, True)
         selected = above(cells.rows)[:, cells.bins.before]
         if self.capacity is None:
             wanted = float(selected[self.blocks >= 0].sum())
@@ -363,7 +355,7 @@ class ThresholdSearch:
             wanted = float(self.capacity * cells.rows.sum() - selected[self.blocks < 0].sum())
         if self.target == "equalized_odds" and self.randomize:
             rules, pair, reached = equal_odds(pooled, wanted)
-            return Solution(rules, pair, curves, reached)
+            return Solution(by_group(rules), pair, curves, reached)
         if self.direction == "both":
             value, reached = common_value(curves, wanted)
             bounds = (-np.inf, np.inf)
@@ -379,7 +371,7 @@ class ThresholdSearch:
             split_tie(t, curve, randomize=self.randomize) if exact and t != present else (t, t, 1.0)
             for t, curve in zip(thresholds, curves, strict=True)
         ]
-        return Solution(rules, np.array([value]), curves, reached)
+        return Solution(by_group(rules), np.array([value]), curves, reached)
 
     def intervals(
         self, cells: ScoreCells, parts: ScoreCells | None, draws: int, alpha: float, rng: np.random.Generator
@@ -395,7 +387,7 @@ class ThresholdSearch:
             return {"high": stay, "low": stay, "share": np.zeros((2, size)), "accuracy": np.zeros(2)}
         samples: list[FloatArray] = []
         for drawn in resampled(cells, parts, draws, rng):
-            low, high, chance = self.solve(drawn).by_group(self.blocks, self.present)
+            low, high, chance = self.solve(drawn).rules
             edges, reached = drawn.bins.edges, drawn.above
             from_low, from_high = (
                 np.array([[np.interp(t, edges, v[g]) for g, t in enumerate(ends)] for v in reached])
@@ -484,8 +476,188 @@ def rates_after(
             for sums in ((selected, everybody), (selected @ member, everybody @ member))
         )
         se = np.sqrt(value * (1 - value) / rows)
-    off = np.abs(pooled - solution.aim[:, None]).max(axis=0) if exact else np.abs(pooled.mean(axis=0) - solution.target)
+    off = (
+        np.abs(pooled - solution.aim[:, None]).max(axis=0)
+        if exact
+        else np.abs(pooled.mean(axis=0) - solution.aim.mean())
+    )
     allowed = np.maximum(np.nanmax(se, axis=0), 1e-6)
     met = np.where(blocks >= 0, off[blocks] <= allowed, True)
     falling, beyond_reach = np.zeros((2, blocks.size), dtype=bool)
     return {"after": value, "se": se, "met": met, "falling": falling, "beyond_reach": beyond_reach}
+
+
+# ---- outcomes at the margin
+
+FALL = 3.0  # standard errors
+DEGREE = 2  # at one score, as in `marginal_outcomes`
+CURVE = 1  # of curves, whose error is smaller and whose bias matters less: they are read at other scores
+POINTS = 201  # of a curve
+FACTORS = (1.0, 1.4, 2.0, 2.8, 4.0)  # widths that a curve may have, in bandwidths
+SLOPE = 2.0  # the factor on widths for slopes, which are harder to estimate than levels
+# Standard errors, of a level and of a slope. At two a steep curve is read from too far, at one half a straight one from
+# too near. The slope of a line is harder to estimate, and it is multiplied by a short distance.
+CONTRADICTION = (1.0, 2.0)
+_EMPTY = 1e-3  # of the largest mass: beyond a group's last scores a local parabola runs wild
+# The width at each point, and K u^k at each bin from the present threshold up (first axis) around each point.
+Design = tuple[FloatArray, list[FloatArray]]
+
+
+def margin_design(points: FloatArray, width: FloatArray, bins: Bins, degree: int = CURVE) -> Design:
+    smoother = Smoother(points, width, degree)
+    return width, smoother.powers(smoother.scaled(bins.centers[bins.before :]))
+
+
+def fit_margins(design: Design, vote: FloatArray, voted: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Coefficients, inverse Gram matrices, and kernel masses. Numbers far from a group are not used."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        power, outcome = power_sums(design[1], vote, voted)
+        return *local_polynomial(power, outcome), power[0]
+
+
+def margin_at(
+    points: FloatArray, cells: ScoreCells, parts: ScoreCells | None, bandwidth: Bandwidth
+) -> tuple[FloatArray, FloatArray]:
+    """The outcome of each group at one score each, from the rows above the present threshold; covariances.
+
+    ``parts``: the cells of independent parts of the table, if people have several rows.
+    """
+    width, groups = bandwidth.widths(points), np.arange(points.size)
+    beta, inverse, _ = fit_margins(margin_design(points, width, cells.bins, DEGREE), *cells.votes)
+    beta, inverse = beta[:, groups, groups].T, inverse[groups, groups]
+    bins = cells.bins if parts is None else parts.bins
+    u = (bins.centers - points[:, None]) / width[:, None]
+    k = np.where(np.arange(bins.size) >= bins.before, kernel(u), 0.0)
+    powers = u[..., None] ** np.arange(DEGREE + 1)
+    lever, fit = np.einsum("gbp,gpq->gbq", powers, inverse), np.einsum("gbp,gp->gb", powers, beta)
+    weight = k * lever[..., 0]
+    if parts is not None:
+        return beta[:, 0], scatter(np.sum(weight * (parts.voted - fit * parts.vote), axis=-1))
+    leverage = np.clip(k * np.einsum("gbp,gbp->gb", lever, powers), 0, MOST_LEVERAGE)
+    spread = np.maximum(cells.square - 2 * fit * cells.total + fit**2 * cells.known, 0.0)
+    return beta[:, 0], np.diag(np.sum(weight**2 * spread / (1 - leverage), axis=-1))
+
+
+def margin_curves(
+    cells: ScoreCells, parts: ScoreCells | None, bandwidth: Bandwidth
+) -> tuple[FloatArray, list[Design], list[Design]]:
+    """How the curve of each group is read, from the present threshold up to the last bin, and its line there.
+
+    At each point, each group's curve has the widest kernel that no narrower one contradicts (Lepski), and so has its
+    line: a straight curve is read from many rows, one that bends from those nearby. A bandwidth given by the caller is
+    not changed.
+    """
+    wide = cells.joined
+    bins, (vote, voted) = wide.bins, wide.votes
+    points = np.linspace(bins.anchor, float(bins.edges[-1]), POINTS)
+    widths = bandwidth.widths(points)
+    # Outcomes of 0 and 1 bound a curve even far from a group's scores.
+    limits = (0.0, 1.0) if np.array_equal(wide.square, wide.total) else (-np.inf, np.inf)
+    values = np.clip(fit_margins(margin_design(points, widths, bins), vote, voted)[0][0], *limits)
+    fit = np.stack([np.interp(bins.centers[bins.before :], points, curve) for curve in values])
+    if parts is None:
+        known, total, square = (part[:, bins.before :] for part in (wide.known, wide.total, wide.square))
+        spread = np.maximum(square - 2 * fit * total + fit**2 * known, 0.0)
+    else:
+        part_vote, part_voted = parts.votes
+        spread = part_voted - fit * part_vote
+    factors = FACTORS if bandwidth.given is None else (1.0,)
+
+    def designs(points: FloatArray, width: FloatArray, power: int) -> list[Design]:
+        lines = [(factor, margin_design(points, factor * width, bins)) for factor in factors]
+        return [margin_design(points, each, bins) for each in _widest(lines, vote, voted, spread, power)]
+
+    return points, designs(points, widths, 0), designs(points[:1], SLOPE * widths[:1], 1)
+
+
+def _widest(
+    lines: Sequence[tuple[float, Design]], vote: FloatArray, voted: FloatArray, spread: FloatArray, power: int
+) -> FloatArray:
+    """The widths (G, J) of local lines whose level (power 0) or slope (1) no narrower one contradicts.
+
+    If both estimate the same value, the variance of the narrower one is that of the wider one plus that of their
+    difference. ``spread``: squares of residuals from a first curve (G, bins); of parts of the table (parts, G, bins),
+    their sums.
+    """
+    chosen = np.broadcast_to(lines[0][1][0], (len(vote), lines[0][1][0].size))
+    going = np.ones(chosen.shape, dtype=bool)
+    narrower: list[tuple[FloatArray, FloatArray]] = []
+    for factor, (width, powers) in lines:
+        beta, inverse, mass = fit_margins((width, powers), vote, voted)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            lever = np.moveaxis(inverse[..., power, :], -1, 0)
+            k, ku = powers[:2]
+            effective = np.nan_to_num(mass**2 / (vote @ (k * k)))
+            if spread.ndim == 2:
+                squares = [spread @ (k * k), spread @ (k * ku), spread @ (ku * ku)]
+                variance = (
+                    lever[0] ** 2 * squares[0] + 2 * lever[0] * lever[1] * squares[1] + lever[1] ** 2 * squares[2]
+                )
+            else:
+                sums = lever[0] * (spread @ k) + lever[1] * (spread @ ku)
+                variance = len(sums) / max(len(sums) - 1, 1) * np.sum((sums - sums.mean(axis=0)) ** 2, axis=0)
+        value, variance = beta[power] / factor**power, variance / factor ** (2 * power)
+        for other, more in narrower:
+            going &= ~(np.abs(value - other) > CONTRADICTION[power] * np.sqrt(np.maximum(more - variance, 0.0)))
+        chosen = np.where(going, width, chosen)
+        # Few rows lie on any line: they do not contradict a wider one.
+        narrower.append((np.where(effective < EFFECTIVE, np.nan, value), variance))
+    return chosen
+
+
+def margin_responses(
+    cells: ScoreCells, curves: tuple[FloatArray, list[Design], list[Design]], *, rising: bool = True
+) -> list[Response]:
+    """How each group's outcome at the margin responds to its threshold: its curve made to rise, or as it is.
+
+    ``cells``: those from which the curves of `margin_curves` were built, or a sample of them in the same bins. Below
+    the present threshold outcomes continue along a line.
+    """
+    points, bins, edges = curves[0], cells.bins, cells.bins.edges
+    answers = []
+    groups = zip(*curves[1:], *cells.joined.votes, above(cells.rows), strict=True)
+    for curve, line, vote, voted, rows in groups:
+        beta, _, mass = fit_margins(curve, vote, voted)
+        mass = mass / curve[0]
+        near = mass > _EMPTY * mass.max() if mass.max() > 0 else np.ones(mass.size, dtype=bool)
+        values = beta[0][near]
+        if rising:
+            values = isotonic_regression(values, weights=np.maximum(mass[near], 1e-300)).x
+        # Never quite level: a group that already has the common outcome keeps its threshold.
+        least = 1e-9 * max(float(np.abs(values).max()), 1e-300) / bins.step
+        slope = float(fit_margins(line, vote, voted)[0][1, 0]) / line[0][0]
+        below = np.minimum(edges - bins.anchor, 0.0) * max(slope, least)
+        answers.append(Response(edges, np.interp(edges, points[near], values) + below, rows, True))
+    return answers
+
+
+def margins_after(
+    cells: ScoreCells,
+    parts: ScoreCells | None,
+    bandwidth: Bandwidth,
+    search: ThresholdSearch,
+    solution: Solution,
+    thresholds: FloatArray,
+    now: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Outcomes at the new margins; if a group's outcomes fall, those of its curve as fitted.
+
+    ``now``: the outcomes at the present margin, their standard errors, and which groups they are ``known`` for.
+    """
+    known, present, target = now["known"], search.present, float(solution.aim.mean())
+    _, covariance = margin_at(np.maximum(thresholds, present), cells, parts, bandwidth)
+    se = np.where(known, np.sqrt(np.diagonal(covariance)), np.nan)
+    curves = margin_curves(cells, parts, bandwidth)
+    rising, fitted = (margin_responses(cells, curves, rising=rising) for rising in (True, False))
+    after, met = np.full(known.size, np.nan), np.ones(known.size, bool)
+    falling, beyond_reach = np.zeros((2, known.size), bool)
+    for g in np.flatnonzero(known):
+        t, block = float(thresholds[g]), solution.curves[search.blocks[g]]
+        # Making a rising curve nondecreasing moves it by a fraction of its error; three standard errors are a fall.
+        apart = [abs(rising[g].metric(x) - fitted[g].metric(x)) for x in (present, max(t, present))]
+        falling[g] = apart[0] > FALL * now["se"][0, g] or apart[1] > FALL * se[g]
+        after[g] = now["value"][0, g] if t == present else (fitted if falling[g] else rising)[g].metric(t)
+        allowed = max(float(se[g]), 1e-6)
+        met[g] = abs(block.metric(t) - target) <= allowed
+        beyond_reach[g] = not block.value[0] - allowed <= target <= block.value[-1] + allowed
+    return {"after": after[None], "se": se[None], "met": met, "falling": falling, "beyond_reach": beyond_reach}
