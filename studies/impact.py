@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from isonomy.groups.likelihood.impact import band
+from isonomy.groups.impact import band
 from isonomy.groups.likelihood.means import Binary
 from isonomy.groups.likelihood.profile import LOG, Kind, ProfileLikelihood, linked
 from isonomy.groups.likelihood.strata import Scale, Strata, Stratified, accounted

@@ -243,6 +243,10 @@ ROW_DEFAULTS: dict[str, object] = dict.fromkeys(RowOptions.__annotations__) | {
 }
 
 
+# The defaults of keywords that several functions share: they take them as ``**name: Unpack[<the key>]``.
+SHARED_DEFAULTS: dict[object, dict[str, object]] = {RowOptions: ROW_DEFAULTS}
+
+
 def checked(function: Callable[P, R], *, moved: Mapping[str, str] | None = None) -> Callable[P, R]:
     """Check the arguments of every call against the signature's annotations before the function runs.
 
@@ -265,17 +269,20 @@ def checked(function: Callable[P, R], *, moved: Mapping[str, str] | None = None)
 
 
 def flat_signature(function: Callable[..., object]) -> inspect.Signature:
-    """The signature with the keywords about rows written out, where the function takes them as ``**rows``."""
+    """The signature with shared keywords written out, where the function takes them as ``**rows``."""
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())
     if not parameters or parameters[-1].kind is not inspect.Parameter.VAR_KEYWORD:
         return signature
-    annotations = get_type_hints(RowOptions, include_extras=True)
-    rows = [
+    # Other annotations may name classes that are defined later.
+    name = str(parameters[-1].annotation).removeprefix("Unpack[").removesuffix("]")
+    shared = function.__globals__[name]
+    annotations = get_type_hints(shared, include_extras=True)
+    keywords = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotations[name])
-        for name, default in ROW_DEFAULTS.items()
+        for name, default in SHARED_DEFAULTS[shared].items()
     ]
-    return signature.replace(parameters=[*parameters[:-1], *rows])
+    return signature.replace(parameters=[*parameters[:-1], *keywords])
 
 
 def check_fields(value: object) -> None:
@@ -296,8 +303,12 @@ def check_parameters(estimator: object, parameters: Mapping[str, object]) -> Non
 @cache
 def hints(function: Callable[..., object]) -> dict[str, object]:
     """The annotation of each parameter, including ``Annotated``."""
-    known = get_type_hints(RowOptions, include_extras=True) | get_type_hints(function, include_extras=True)
-    return {name: known[name] for name in flat_signature(function).parameters if name in known}
+    known = get_type_hints(function, include_extras=True)
+    return {
+        name: known.get(name, parameter.annotation)
+        for name, parameter in flat_signature(function).parameters.items()
+        if name in known or parameter.annotation is not parameter.empty
+    }
 
 
 def check(argument: str, value: object, annotation: object) -> None:

@@ -223,7 +223,8 @@ def test_ratios_within_strata(scale: Any) -> None:
     error = np.sqrt(pairs.covariance(gradient, gradient)[0] * pairs.crowding(scale)[0])
     assert weighted.standard_error[0] == pytest.approx(error * weighted.disparity[0], rel=1e-3)
     reach = np.log(weighted.ci_high[0] / weighted.ci_low[0]) / 2
-    spread, _, _ = next(iter(lines.influences(scale)))
+    both, _ = next(iter(lines.influences(scale)))
+    spread = both[:, 0]
     df = (spread**2).sum() ** 2 / (spread**4).sum() - 1.0
     assert reach == pytest.approx(special.stdtrit(df, 0.975) * error, rel=1e-3)
     with pytest.raises(UsageError, match="given"):

@@ -16,24 +16,24 @@ from isonomy.frames.metrics import Measure, canonical
 from isonomy.groups import words
 from isonomy.groups.disparities import MOST_GROUPS, ComparisonPlan, Given, GroupEvidence, common, names_of, read
 from isonomy.groups.flag import common_notes, conclude_groups, estimate, large_differences
-from isonomy.groups.likelihood.certification import (
-    automatic_factor,
-    contrasts_of,
-    directions,
-    equal_lines,
-    independent_rows,
-    joint_factor,
-    padded_weights,
-    region_of,
-    whitened,
-    without_reference,
-)
 from isonomy.groups.likelihood.comparison import Solver
 from isonomy.groups.likelihood.families import places_of
 from isonomy.groups.likelihood.joint import Joint, NoDifference, quadratic, welch
 from isonomy.groups.likelihood.lines import Lines, MetricRows, refuse_many
 from isonomy.groups.likelihood.reference import Disparities, ReferenceLike
-from isonomy.groups.likelihood.region import HANDFUL, Region, Stacked
+from isonomy.groups.likelihood.region import (
+    HANDFUL,
+    Region,
+    Stacked,
+    automatic_factor,
+    contrasts_of,
+    directions,
+    independent_rows,
+    joint_factor,
+    padded_weights,
+    region_of,
+    without_reference,
+)
 from isonomy.groups.likelihood.strata import all_equal
 from isonomy.groups.options import MOVED, Method, ScaleLike
 from isonomy.inference import Verdict, conclude
@@ -179,7 +179,6 @@ class CertifyPlan(ComparisonPlan):
     null: Disparities | None
 
     def refusals(self) -> Iterator[tuple[bool, str]]:
-        """The combinations that are refused, with the message for each."""
         method, null, several = self.likelihood, self.tested_null, len(self.measures) > 1
         equality = isinstance(null, Real) and null == self.link.equal
         yield (
@@ -217,7 +216,6 @@ class CertifyPlan(ComparisonPlan):
 
     @property
     def tested_null(self) -> Disparities:
-        """The disparities under the null hypothesis."""
         return self.link.equal if self.null is None else self.null
 
     def by_covariance(self, measure: Measure) -> bool:
@@ -302,14 +300,8 @@ def estimate_jointly(
 def _by_likelihood(
     solver: Solver, columns: Mapping[str, Any], target: FloatArray, plan: CertifyPlan, rng: np.random.Generator
 ) -> dict[str, Any]:
-    """All groups of one metric at once, by their joint likelihood."""
     sums, groups = solver.sums, columns["groups"]
-    unvaried = np.asarray((columns["status"] == Status.CONSTANT) & ~columns["tested"], dtype=bool)
-    equal = equal_lines(sums, unvaried)
-    # Overlapping groups are tested without the rows of groups that do not vary; otherwise the mean of the population is
-    # left free.
-    dropped = equal & (len(sums.partitions) > 1 and not target.any() and plan.target.estimate is None)
-    region = region_of(solver, columns, equal, dropped, plan.min_size)
+    region, dropped = region_of(solver, columns, target, plan.min_size)
     joint, resamples, measured = region.test(target), plan.likelihood.resamples, 1.0
     if plan.correction == "auto":
         measured = automatic_factor(region, joint, target, plan.alpha, resamples, rng)
@@ -328,14 +320,12 @@ def _by_likelihood(
         pvalue = law.tail(joint.statistic)
         statistic = float(chi2_isf(pvalue, joint.df))
         factor = law.critical(plan.alpha) / float(chi2_isf(plan.alpha, joint.df))
-    spare: tuple[str, ...] | None = None
-    if dropped.any():
-        spare = tuple(str(groups[i]) for i in np.flatnonzero(unvaried))
-    elif region.free and not plan.target.to.best:
-        spare = sums.reached(region.spare)
+    spare = tuple(str(groups[i]) for i in dropped) or None
+    if not dropped and region.free and not plan.target.to.best:
+        spare = sums.reached(region.single[region.pattern] < 0)
     outcome = {"test": joint, "statistic": statistic, "pvalue": pvalue, "factor": measured, "spare": spare}
     # No difference does not depend on the unit, or on the rows that are dropped; other disparities do.
-    if plan.sigma is not None or dropped.any():
+    if plan.sigma is not None or dropped:
         return outcome | {"region": NoDifference(region.groups, statistic, joint.df, plan.base_scale)}
     return outcome | {"region": replace(region, factor=factor)}
 
@@ -348,7 +338,6 @@ def _constrained(columns: Mapping[str, Any], joint: Joint) -> BoolArray:
 
 
 def _by_covariance(solver: Solver, columns: Mapping[str, Any], plan: CertifyPlan) -> dict[str, Any]:
-    """All groups of one metric at once, by the covariance of their differences."""
     sums, tested = solver.sums, columns["tested"]
     if plan.given is not None:
         rows = columns["n"] if columns["effective"] is None else columns["effective"]
@@ -383,7 +372,8 @@ def _stacked(
     of the covariance of the disparities relative to what it would be for independent metrics, where they are 1. With
     weights or clusters the covariance is that of sums over clusters.
     """
-    influences, sizes, mass = [], [], np.ones(1 + max(int(s.sums.lines_kept.max(initial=-1)) for s, _, _ in parts))
+    whole, lines = parts[0][0].sums.whole, 1 + max(int(s.sums.lines_kept.max(initial=-1)) for s, _, _ in parts)
+    uncorrelated, mass = [], np.ones(lines)
     for solver, part, joint in parts:
         sums, plain = solver.sums, replace(solver, sigma=None, scale="difference")
         constrained = _constrained(part, joint["test"])
@@ -392,41 +382,47 @@ def _stacked(
         else:
             refuse_many("groups", sums.mass.size, constrained.size)
             lines_add = np.hstack([plain.influence(side).dense() for side in plain.sides])[:, constrained]
-        spread_out = np.zeros((mass.size, lines_add.shape[1]))
+        spread_out = np.zeros((lines, lines_add.shape[1]))
         spread_out[sums.lines_kept] = lines_add * np.sqrt(sums.mass)[:, None]
         mass[sums.lines_kept] = sums.mass
-        influences.append(spread_out)
-        sizes.append(directions(spread_out.T @ spread_out, joint["test"].df))
-    combined, whole = whitened(influences, sizes), parts[0][0].sums.whole
-    single, joints = [joint for _, _, joint in parts], [joint["test"] for _, _, joint in parts]
+        second = spread_out.T @ spread_out
+        scale, vectors = np.linalg.eigh(second)
+        varying = slice(scale.size - directions(second, joint["test"].df), None)
+        uncorrelated.append(spread_out @ (vectors[:, varying] / np.sqrt(scale[varying])))
+    combined, single = np.hstack(uncorrelated), [joint for _, _, joint in parts]
+    joints: list[Joint] = [joint["test"] for joint in single]
     # With a design, the law below is that of the uncorrected statistics.
     statistics = [joint["statistic"] if whole is None else joint["test"].statistic for joint in single]
     statistic, df = float(sum(statistics)), sum(joint.df for joint in joints)
     uncorrected = float(sum(t * joint["factor"] for t, joint in zip(statistics, single, strict=True)))
     factor = uncorrected / statistic if np.isfinite(statistic) and statistic > 0 else 1.0
     if whole is None:
-        weights = padded_weights(np.maximum(np.linalg.eigvalsh(combined.T @ combined), 0.0), df)
-        pvalue = float(weighted_chi2_sf(statistic, weights)) if df else 1.0
-        equivalent = float(chi2_isf(pvalue, df)) if df else statistic
+        second = combined.T @ combined
     else:
-        effective = float(columns["design"].effective[tests["tested"]].min())
-        by_mass = Influence.from_values(combined / np.sqrt(np.maximum(mass, 1e-300))[:, None])
-        weights = padded_weights(np.maximum(np.linalg.eigvalsh(covariance(whole, by_mass)), 0.0), df)
-        pvalue = JointLaw(weights, effective).tail(statistic) if df else 1.0
-        statistic = equivalent = float(chi2_isf(pvalue, df))
+        second = covariance(whole, Influence.from_values(combined / np.sqrt(np.maximum(mass, 1e-300))[:, None]))
+    weights = padded_weights(np.maximum(np.linalg.eigvalsh(second), 0.0), df)
+    pvalue = 1.0
+    if df and whole is None:
+        pvalue = float(weighted_chi2_sf(statistic, weights))
+    elif df:
+        pvalue = JointLaw(weights, float(columns["design"].effective[tests["tested"]].min())).tail(statistic)
+    equivalent = float(chi2_isf(pvalue, df)) if df or whole is not None else statistic
     starts = np.cumsum([0, *(int(part["tested"].sum()) for _, part, _ in parts)])
     left_out = tuple(int(i + start) for joint, start in zip(joints, starts, strict=False) for i in joint.left_out)
     status = next((joint.status for joint in joints if joint.status is not Status.OK), Status.OK)
     spare = [joint["spare"] for joint in single if joint["spare"] is not None]
     regions = tuple(joint["region"] for joint in single if isinstance(joint["region"], Region))
-    region: Stacked | NoDifference = NoDifference(int(starts[-1]), equivalent, df, plan.base_scale)
+    stacked = whole is None and len(regions) == len(parts)
+    statistic = statistic if whole is None else equivalent
     return {
         "test": Joint(statistic, df, np.empty(0), status, left_out),
         "statistic": statistic,
         "pvalue": pvalue,
         "factor": factor,
         "spare": tuple(dict.fromkeys(name for names in spare for name in names)) if spare else None,
-        "region": Stacked(regions, weights) if whole is None and len(regions) == len(parts) else region,
+        "region": Stacked(regions, weights)
+        if stacked
+        else NoDifference(int(starts[-1]), equivalent, df, plan.base_scale),
     }
 
 
@@ -453,7 +449,6 @@ def notes(
     plan: CertifyPlan,
     rows: Sequence[MetricRows],
 ) -> tuple[Note, ...]:
-    """What the reader must know."""
     test, automatic, null = joint["test"], plan.correction == "auto", joint["null_disparity"]
     more = [*common_notes(columns, tests, plan, rows)]
     if np.isnan(joint["factor"]):

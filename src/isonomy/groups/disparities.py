@@ -19,11 +19,11 @@ from isonomy.groups import words
 from isonomy.groups.likelihood.comparison import Solver
 from isonomy.groups.likelihood.families import Gaps, Widest
 from isonomy.groups.likelihood.lines import Lines, MetricRows, rows_or_bins
-from isonomy.groups.likelihood.planning import Goal, detectable
 from isonomy.groups.likelihood.profile import LINKS, Link
 from isonomy.groups.likelihood.reference import Reference, ReferenceLike, To, reference_of
 from isonomy.groups.likelihood.strata import Effects, Scale, published_effects
 from isonomy.groups.options import Correction, LikelihoodOption, Method, ScaleLike, Sigma, StandardizedOption
+from isonomy.groups.planning import Goal, detectable
 from isonomy.inference.decide import Alternative
 from isonomy.inference.effect import Against, Hypothesis, Interval, Wald
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray

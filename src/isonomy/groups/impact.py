@@ -1,11 +1,14 @@
 """Adverse impact: the selection rate of each category relative to the category selected most often, or to one named.
 
-The table that audits publish, with the uncertainty they lack.
+The table that audits publish, with the uncertainty they lack. A ratio's logarithm has the likelihood of `profile` on
+the scale of `LOG`. The group that is selected most often is itself unknown, which `AgainstBest` accounts for: "below
+the threshold" is shown by the smallest of a group's one-sided p-values against the others, times their number, and "at
+least the threshold" by the largest of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
@@ -17,12 +20,18 @@ from isonomy.frames import Group, Grouping, Groups, Partition, Request, Sample
 from isonomy.frames.metrics import Measure, measure
 from isonomy.groups import words
 from isonomy.groups.likelihood.comparison import pair_effect
-from isonomy.groups.likelihood.impact import band, impact_ratios, shortfall, unknown_bounds
+from isonomy.groups.likelihood.means import Binary
+from isonomy.groups.likelihood.profile import LOG, Kind, ProfileLikelihood, linked
 from isonomy.inference import Verdict, conclude, rejected
+from isonomy.inference.decide import Alternative
 from isonomy.inference.designs import FEWEST, DesignEffect, Influence, Law, Spread, spread
+from isonomy.inference.effect import AgainstBest, Designed, Effect, Hypothesis, every_pair
 from isonomy.inference.multiplicity import adjust as adjusted
+from isonomy.inference.simultaneous import sup_t
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.roots import bisection
 from isonomy.numerics.status import Status
+from isonomy.numerics.tails import chi2_isf
 from isonomy.options import Alpha, Column, Form, Fraction, Number, RowOptions, Seeded, Whole
 from isonomy.results import Columns, Evidence, Movement, Note, Plan, column, note_if, open_call, phrases, question
 
@@ -36,6 +45,12 @@ Family = Literal["holm", "bonferroni", "bh", "by", "none"]
 # Cutoffs at which ratios are computed: quantiles of all scores, which reveal nothing about single people.
 CUTOFFS = np.arange(2, 100, 2) / 100
 MOST_GROUPS = 1_000  # categories described in words; the table has them all
+# Selections that a group must have at a cutoff for a ratio there: the band uses standard errors of its logarithm.
+SELECTED = 10
+# Groups up to which the band uses the correlation between cutoffs; beyond, Bonferroni's critical value.
+CORRELATED, DRAWS = 20, 4_000
+
+Laws = Callable[[IntArray, IntArray], Law]  # of T for pairs of groups, for rows with weights or clusters
 
 
 # ---- call
@@ -165,12 +180,13 @@ def adverse_impact(
     [('sex=f', 40, 12, 0.3, 0.5, 8, 'violation'), ('sex=m', 80, 48, 0.6, 1.0, 0, 'inconclusive')]
     """
     plan, rng, record = open_call("adverse_impact", ImpactPlan, locals())
-    sample, tables = read(plan)
+    sample = read(plan)
+    tables = [Table(partition, sample, plan) for partition in sample.partitions]
     columns = estimate(tables, plan, rng)
     return AdverseImpactResult(
         **columns,
         **decide(columns, plan),
-        design=design_effects(tables),
+        design=None if sample.design is None else design_effect(tables),
         null=words.IMPACT_NULL.format(phrases.number(plan.threshold)),
         notes=notes(tables, columns, plan, sample.dropped),
         provenance=record(rows=sample.rows, dropped=sample.dropped, random=plan.score is not None),
@@ -189,8 +205,6 @@ def adverse_impact(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ImpactPlan(Plan):
-    """The call, and what follows from it and the schema."""
-
     groups: Groups
     prediction: str | None
     score: str | None
@@ -211,7 +225,6 @@ class ImpactPlan(Plan):
 
     @cached_property
     def grouping(self) -> Grouping:
-        """The categories."""
         return self.source.grouping(self.groups, self.depth)
 
     @cached_property
@@ -256,10 +269,8 @@ class ImpactPlan(Plan):
 # ---- read
 
 
-def read(plan: ImpactPlan) -> tuple[Sample, list[Table]]:
-    """One pass over the rows, and the tables it gives."""
-    sample = plan.source.cells(plan.request) if plan.score is None else plan.source.rows(plan.request)
-    return sample, [Table(partition, sample, plan) for partition in sample.partitions]
+def read(plan: ImpactPlan) -> Sample:
+    return plan.source.cells(plan.request) if plan.score is None else plan.source.rows(plan.request)
 
 
 class Table:
@@ -286,6 +297,7 @@ class Table:
         self.codes = np.append(np.where(known, np.cumsum(known) - 1, -1), -1)[partition.codes]
         selected = partition.sum(mass * self.decided)
         self.n, self.selected, self.rate = n[known], selected[known], selected[known] / n[known]
+        self.variance = self.rate * (1.0 - self.rate) / self.n
         self.rows, self.chosen = partition.sum(counts)[known], partition.sum(counts * self.decided)[known]
         self.unknown, self.unknown_selected = float(n[unknown].sum()), float(selected[unknown].sum())
         above = [partition.sum(mass * (score > cutoff))[known] for cutoff in self.cutoffs]
@@ -299,18 +311,16 @@ class Table:
 
     @cached_property
     def spread(self) -> Spread:
-        """The spread of each rate over weighted rows, or over clusters."""
         assert self.design is not None
         return spread(self.design, self.influence)
 
     def law(self, i: IntArray, j: IntArray) -> Law:
         """The law of T for pairs of categories, whose rates are dependent if clusters have rows in both."""
         assert self.design is not None
-        effect, totals = pair_effect(self.design, self.influence, self.rate * (1.0 - self.rate) / self.n, i, j)
+        effect, totals = pair_effect(self.design, self.influence, self.variance, i, j)
         return Law(effect, np.minimum(totals.df[i], totals.df[j]))
 
     def place(self, levels: Mapping[str, object]) -> int:
-        """The position of the named comparator."""
         for place, group in enumerate(self.groups):
             if all(str(levels.get(name)) == str(value) for name, value in group.items):
                 return place
@@ -335,7 +345,6 @@ def quantiles(values: FloatArray, mass: FloatArray, levels: FloatArray) -> Float
 
 
 def estimate(tables: list[Table], plan: ImpactPlan, rng: np.random.Generator) -> dict[str, Any]:
-    """The columns of every table, one after the other."""
     parts = [compare(table, plan, rng) for table in tables]
     return {
         name: sum((part[name] for part in parts), ())
@@ -397,6 +406,12 @@ def compare(table: Table, plan: ImpactPlan, rng: np.random.Generator) -> dict[st
     return columns
 
 
+def design_effect(tables: list[Table]) -> DesignEffect:
+    totals = Spread.join([table.spread for table in tables])
+    with np.errstate(all="ignore"):
+        return totals.effect(totals.law(np.concatenate([table.variance for table in tables])))
+
+
 # The columns of a comparison.
 COMPARED = (
     *("reference", "disparity", "ci_low", "ci_high", "difference", "pvalue", "below_pvalue", "at_least_pvalue"),
@@ -405,14 +420,144 @@ COMPARED = (
 BY_CUTOFF = ("cutoff_ratio", "cutoff_low", "cutoff_high")
 
 
-def design_effects(tables: list[Table]) -> DesignEffect | None:
-    """The effect of weights and clusters on the rate of each category."""
-    if tables[0].design is None:
-        return None
-    totals = Spread.join([table.spread for table in tables])
-    rate, n = (np.concatenate([getattr(table, name) for table in tables]) for name in ("rate", "n"))
+def impact_ratios(
+    n: FloatArray, k: FloatArray, reference: int | None, alpha: float, threshold: float, laws: Laws | None = None
+) -> tuple[int, dict[str, FloatArray]]:
+    """Each group's rate over that of its comparator, and the place of the comparator.
+
+    ``k`` of ``n`` rows of each group were selected. Groups are compared with the one selected most often, whichever
+    that is, or with a ``reference`` that was named beforehand, which has no p-values and no interval. ``pvalue`` is
+    that of no difference, ``below_pvalue`` that of a ratio of at least the threshold (small: it was shown to be below),
+    ``at_least_pvalue`` that of a ratio of at most the threshold.
+    """
+    rate, size, limit = k / n, n.size, float(np.log(threshold))
+    best = int(np.argmax(rate)) if reference is None else reference
+    if reference is None:
+        tested, (first, second) = np.arange(size), every_pair(size)
+        effect: Effect = AgainstBest(log_ratios(n, k, first, second, laws), first)
+    else:
+        tested = np.flatnonzero(np.arange(size) != reference)
+        effect = log_ratios(n, k, tested, np.full(tested.size, reference), laws)
+
+    def placed(values: FloatArray) -> FloatArray:
+        result = np.full(size, np.nan)
+        result[tested] = values
+        return result
+
+    def tail(null: float, side: Alternative) -> FloatArray:
+        statistic, pvalue = effect.test(Hypothesis(null, null, side))
+        return placed(np.where(np.isnan(statistic), np.nan, pvalue))
+
     with np.errstate(all="ignore"):
-        return totals.effect(totals.law(rate * (1.0 - rate) / n))
+        low, high = (placed(np.exp(end)) for end in effect.interval(chi2_isf(alpha, 1)))
+        # The data decide which of two groups is the best: no difference is rejected in either direction.
+        equal = np.minimum(2.0 * tail(0.0, "less"), 1.0) if reference is None else tail(0.0, "two-sided")
+        ratios = {"disparity": rate / rate[best], "ci_low": low, "ci_high": high, "difference": rate - rate[best]}
+        pvalues = {"below_pvalue": tail(limit, "less"), "at_least_pvalue": tail(limit, "greater")}
+        return best, ratios | {"pvalue": equal} | pvalues
+
+
+def log_ratios(n: FloatArray, k: FloatArray, first: IntArray, second: IntArray, laws: Laws | None) -> Effect:
+    """The logarithm of each pair's ratio; few selections, or few refusals, have the score statistic."""
+    rates = linked(Binary(n, k), LOG)
+    pairs = ProfileLikelihood(Kind.DISJOINT, rates, first, other=rates, partner=second)
+    return pairs.scoring_few() if laws is None else Designed(pairs, laws(first, second))
+
+
+def shortfall(n: FloatArray, k: FloatArray, rate: float) -> FloatArray:
+    """How many more people of each group would have to be selected to reach ``rate``; 0 if it is reached."""
+    # 0.8 x 0.5 x 100 is 40.000000000000004 in binary arithmetic, but 40 selections are enough.
+    need = rate * n - k
+    return np.maximum(np.ceil(need - 1e-9 * np.maximum(n, 1.0)), 0.0)
+
+
+def unknown_bounds(
+    n: FloatArray, k: FloatArray, selected: float, refused: float, reference: int | None
+) -> tuple[FloatArray, FloatArray]:
+    """The smallest and the largest impact ratios, whichever categories the unknown rows belong to.
+
+    ``selected`` and ``refused`` unknown rows may belong to any category, each to one. A group's ratio is smallest if
+    all that were refused are its own and all that were selected are the comparator's. It is largest if those selected
+    are its own and those refused lower the rate of the comparator, or of all groups that could be the best.
+    """
+    size = n.size
+    least, most = np.full(size, np.nan), np.full(size, np.nan)
+    for g in range(size):
+        others = np.arange(size) != g
+        if reference is not None:
+            others &= np.arange(size) == reference
+        if not others.any():
+            continue
+        with np.errstate(all="ignore"):
+            low = k[g] / (n[g] + refused) / ((k[others] + selected) / (n[others] + selected))
+            most[g] = (k[g] + selected) / (n[g] + selected) / _lowest_best(n[others], k[others], refused)
+        least[g] = float(np.nanmin(low, initial=np.inf))
+    if reference is None:
+        least, most = np.minimum(least, 1.0), np.minimum(most, 1.0)
+    return least, most
+
+
+def _lowest_best(n: FloatArray, k: FloatArray, refused: float) -> float:
+    """The smallest possible largest rate if ``refused`` whole rows more, none selected, are shared out."""
+    high = float(np.max(k / n))
+    if high == 0.0 or refused == 0.0:
+        return high
+
+    def added(rate: FloatArray) -> FloatArray:
+        with np.errstate(all="ignore"):
+            return np.maximum(np.ceil(k / rate - n - 1e-9), 0.0)
+
+    lowest = bisection(lambda rate: np.array(added(rate).sum() > refused), np.array(0.0), np.array(high))
+    return float(np.max(k / (n + added(lowest))))
+
+
+def band(
+    n: FloatArray, above: FloatArray, reference: int | None, alpha: float, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Impact ratios at many cutoffs (cutoffs x groups), with a simultaneous band.
+
+    ``above`` (cutoffs x groups) counts each group's rows above each cutoff; cutoffs increase. For every group and each
+    possible comparator, the logarithm of the ratio has a normal limit with a known correlation between cutoffs; the
+    critical value is that of the largest deviation, at alpha over the number of comparators.
+    """
+    points, size = above.shape
+    with np.errstate(all="ignore"):
+        share = above / n
+        variance = np.where(above >= SELECTED, (1.0 - share) / above, np.nan)
+        rate = np.log(np.where(above >= SELECTED, share, np.nan))
+        best = np.nanmax(np.where(np.isnan(rate), -np.inf, rate), axis=1)
+    ratio, low, high = np.full((3, points, size), np.nan)
+    for g in range(size):
+        others = [reference] if reference is not None else [j for j in range(size) if j != g]
+        if others == [g] or not np.isfinite(rate[:, g]).any():
+            continue
+        ratio[:, g] = rate[:, g] - (best if reference is None else rate[:, reference])
+        critical = [_critical(variance[:, [g, j]], alpha / len(others), rng, size) for j in others]
+        margin = np.array(critical) * np.sqrt(variance[:, [g]] + variance[:, others])
+        # A comparator with too few selections for a limit could be anything: the lower limit is then unknown.
+        low[:, g] = np.min(rate[:, [g]] - rate[:, others] - margin, axis=1)
+        high[:, g] = np.fmin.reduce(rate[:, [g]] - rate[:, others] + margin, axis=1)
+    ratio, low, high = np.exp(ratio), np.exp(low), np.exp(high)
+    if reference is None:
+        low, high = np.minimum(low, 1.0), np.minimum(high, 1.0)
+    return ratio, low, high
+
+
+def _critical(variance: FloatArray, alpha: float, rng: np.random.Generator, groups: int) -> float:
+    """The critical value of the largest deviation over cutoffs of a difference of two logarithms of rates.
+
+    The logarithm of the share S above c has the variance (1 - S)/(n S), which increases with c and is also its
+    covariance with the logarithm at any higher cutoff.
+    """
+    known = np.flatnonzero(~np.isnan(variance).any(axis=1))
+    if not known.size:
+        return float("nan")
+    if groups > CORRELATED:
+        return float(np.sqrt(chi2_isf(alpha / known.size, 1)))
+    both = variance[known].sum(axis=1)
+    covariance, deviation = np.minimum.outer(both, both), np.sqrt(both)
+    correlation = np.where(covariance > 0, covariance / np.maximum(np.outer(deviation, deviation), 1e-300), np.nan)
+    return sup_t(correlation, alpha=alpha, draws=DRAWS, rng=rng).critical
 
 
 # ---- decide

@@ -10,7 +10,7 @@ import pytest
 import isonomy as iso
 from isonomy.errors import UsageError
 from isonomy.groups.likelihood.means import Real
-from isonomy.groups.likelihood.region import Shifted
+from isonomy.groups.likelihood.region import least_shift
 from isonomy.groups.options import LikelihoodKind as Method
 from isonomy.numerics.ragged import Ragged
 from isonomy.results import Status
@@ -22,7 +22,7 @@ RATE: dict[str, Any] = {"metric": "selection_rate", "groups": "race", "predictio
 def test_statuses_of_many_problems_are_members_of_the_enumeration() -> None:
     rows = Ragged.from_codes([0, 0, 1, 1, 2, 2, 3, 3], 4, [0.0, 1.0, 0.2, 0.9, 5.0, 6.0, 0.5, 0.5])
     place = np.array([[0, 1], [0, 2], [0, 3], [3, 3]])
-    solved = Shifted(Real(rows), place, np.ones(place.shape, dtype=bool), np.zeros(2)).solve()
+    solved = least_shift(Real(rows), place, np.ones(place.shape, dtype=bool), np.zeros(2))
     assert [type(s) for s in solved[2]] == [Status] * 4
     assert list(solved[2]) == [Status.OK, Status.OUTSIDE_RANGE, Status.OK, Status.OK]
     assert np.isinf(solved[0]).tolist() == [False, True, False, False]
@@ -33,9 +33,10 @@ def test_the_only_possible_reference_is_met_whatever_the_rounding() -> None:
     c, shift = 0.1, 0.7
     assert (c - shift) + shift != c
     rows = Ragged.from_codes([0, 0, 0, 1, 1], 2, [-1.0, -0.5, 0.2, c, c])
-    problem = Shifted(Real(rows), np.array([[0, 1]]), np.ones((1, 2), dtype=bool), np.array([0.0, shift]))
-    statistic, theta, status = problem.solve()
-    expected = problem.groups.statistic(np.array([c - shift]), np.array([0]))
+    groups = Real(rows)
+    counts, shifts = np.ones((1, 2), dtype=bool), np.array([0.0, shift])
+    statistic, theta, status, _ = least_shift(groups, np.array([[0, 1]]), counts, shifts)
+    expected = groups.statistic(np.array([c - shift]), np.array([0]))
     assert (statistic[0], theta[0], status[0]) == (pytest.approx(expected[0]), c - shift, Status.OK)
 
 

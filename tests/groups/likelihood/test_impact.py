@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.proportion import confint_proportions_2indep
 
-from isonomy.groups.likelihood.impact import band, impact_ratios, log_ratios, shortfall, unknown_bounds
+from isonomy.groups.impact import band, impact_ratios, log_ratios, shortfall, unknown_bounds
 from isonomy.inference.decide import Alternative
 from isonomy.inference.effect import Hypothesis
 from isonomy.numerics.arrays import FloatArray

@@ -6,7 +6,5 @@ overlap               a disparity from a reference that shares rows with the gro
 strata                disparities within strata, and how much these account for
 reference, lines      what groups are compared with, and the rows of a test
 comparison, families  the likelihoods of a call's groups; all groups of all metrics as one family
-joint, region         several disparities at once, and the region of those that fit the data
-certification         joint tests: regions, small samples, contrasts
-impact, planning      impact ratios; power and numbers of rows
+joint, region         several disparities at once, the region of those that fit the data, and its corrections
 """

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from scipy import linalg, optimize, special
 
 from isonomy.errors import UsageError
-from isonomy.groups.likelihood.profile import LINKS
+from isonomy.groups.likelihood.profile import IDENTITY, LINKS, Link
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.status import Status
@@ -76,12 +76,32 @@ class Functions:
     nuisance: FloatArray
     offset: FloatArray
 
+    @classmethod
+    def compared(
+        cls,
+        members: FloatArray,
+        referent: FloatArray,
+        target: FloatArray,
+        estimate: float | None,
+        link: Link,
+        zero: float,
+    ) -> Functions:
+        """1_G (M - θ - ε), or 1_G (M - r θ) about the true zero, for each group, and the equation of the unknown θ."""
+        whole = referent if estimate is None else np.ones_like(referent)
+        slope = np.zeros((referent.size, target.size + 1, 1 if estimate is None else 2))
+        slope[:, :-1, 0], slope[:, -1, 0 if estimate is None else 1] = members, whole
+        times, more = np.ones(target.size), target
+        if link is not IDENTITY:
+            times, more = np.exp(target), np.expm1(target) * zero
+        nuisance = np.column_stack([members * times, whole])
+        offset = np.column_stack([members * more, np.full(referent.size, -(estimate or 0.0))])
+        return cls(slope, nuisance[:, :, None], offset)
+
     def constant(self, theta: FloatArray) -> FloatArray:
         """The part of g that is the same for all rows of a pattern, with opposite sign: W θ + V."""
         return self.nuisance @ theta + self.offset
 
     def take(self, chosen: IntArray) -> Functions:
-        """Some of the functions."""
         return Functions(self.slope[:, chosen], self.nuisance[:, chosen], self.offset[:, chosen])
 
 
@@ -479,7 +499,6 @@ class NoDifference:
     scale: str
 
     def test(self, disparities: npt.ArrayLike) -> Joint:
-        """The statistic and its degrees of freedom at no difference."""
         if (np.asarray(disparities, dtype=float) != LINKS[self.scale].equal).any():
             raise UsageError(
                 f"disparities: only no difference ({LINKS[self.scale].equal:g}) can be tested jointly here, saw "
@@ -488,5 +507,4 @@ class NoDifference:
         return Joint(self.statistic, self.df, np.empty(0), Status.OK)
 
     def critical(self, alpha: float, df: int) -> float:
-        """The critical value of the statistic."""
         return float(chi2_isf(alpha, df))

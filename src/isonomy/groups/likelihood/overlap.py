@@ -13,7 +13,7 @@ matter, because the mean of squares is smallest there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -49,12 +49,10 @@ class Pair:
     center: float = 0.0
 
     def pair(self) -> Pair:
-        """The pair itself: it is ready to be solved."""
         return self
 
     @property
     def means(self) -> tuple[float, float]:
-        """The group's mean and the reference."""
         n, first = self.data.n, self.data.first[0]
         mean = float(self.in_group @ first / (self.in_group @ n))
         if self.estimate is not None:
@@ -63,7 +61,6 @@ class Pair:
 
     @property
     def value(self) -> float:
-        """The estimated disparity."""
         with np.errstate(divide="ignore", invalid="ignore"):
             mine, theirs = self.link.forward(np.array(self.means) + self.center)
             return float(mine - theirs)
@@ -80,36 +77,22 @@ class Pair:
     @property
     def standard_error(self) -> float:
         """From the influence function 1_G (M - mean) n/n_G minus that of the reference, each divided by n."""
-        second = self.data.moments(self.functions(self.value, self.means[1]), np.empty(0))[1]
+        second = self.data.moments(*self.functions(self.value, self.means[1]))[1]
         other = self.data.total if self.estimate is not None else float(self.in_reference @ self.data.n)
         with np.errstate(divide="ignore", invalid="ignore"):
             mine, theirs = self.link.unit(np.array(self.means) + self.center)
             parts = np.array([1.0 / float(self.in_group @ self.data.n) / mine, -1.0 / other / theirs])
             return float(np.sqrt(parts @ second @ parts))
 
-    def start(self, disparity: float) -> FloatArray:
-        """Where the search for the profiled reference begins."""
-        return np.array([self.means[1]])
-
-    def functions(self, disparity: float, theta: float | None = None) -> Functions:
-        """1_G (M - θ - ε), or 1_G (M - r θ), and the reference's equation; θ is unknown unless ``theta`` is given."""
-        zero = np.zeros_like(self.in_group)
-        slope = np.zeros((zero.size, 2, self.data.columns.shape[0]))
-        slope[:, 0, 0] = self.in_group
-        if self.estimate is None:
-            slope[:, 1, 0] = self.in_reference
-            whole, fixed = self.in_reference, zero
-        else:
-            slope[:, 1, 1] = 1.0
-            whole, fixed = zero + 1.0, zero - self.estimate
-        if theta is not None:
-            mean = float(self.link.moved(theta + self.center, disparity)) - self.center
-            known = np.stack([self.in_group * mean, whole * theta + fixed], axis=1)
-            return Functions(slope, np.zeros((zero.size, 2, 0)), known)
-        times = 1.0 if self.link is IDENTITY else float(np.exp(disparity))
-        more = disparity if self.link is IDENTITY else (times - 1.0) * self.center
-        nuisance = np.stack([self.in_group * times, whole], axis=1)[:, :, None]
-        return Functions(slope, nuisance, np.stack([self.in_group * more, fixed], axis=1))
+    def functions(self, disparity: float, theta: float | None = None) -> tuple[Functions, FloatArray]:
+        """1_G (M - θ - ε), or 1_G (M - r θ), and the reference's equation; with a start for θ unless it is given."""
+        sides = self.in_group[:, None], self.in_reference, np.array([disparity])
+        functions = Functions.compared(*sides, self.estimate, self.link, self.center)
+        if theta is None:
+            return functions, np.array([self.means[1]])
+        mean = float(self.link.moved(theta + self.center, disparity)) - self.center
+        known = np.column_stack([self.in_group * mean, functions.constant(np.array([theta]))[:, 1]])
+        return replace(functions, nuisance=functions.nuisance[:, :, :0], offset=known), np.empty(0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,20 +115,16 @@ class StandardizedPair(Pair):
     def standard_error(self) -> float:
         return self.error
 
-    def start(self, disparity: float) -> FloatArray:
-        """The estimate of ρ; a difference of 0 from a number leaves nothing to profile."""
-        return np.empty(0) if self.known and disparity == 0 else np.array([disparity])
-
-    def functions(self, disparity: float, theta: float | None = None) -> Functions:
-        """1_G (M - ρ), and the equation of ρ."""
-        slope = np.zeros((self.in_group.size, 2, 2))
+    def functions(self, disparity: float, theta: float | None = None) -> tuple[Functions, FloatArray]:
+        """1_G (M - ρ), and the equation of ρ; a difference of 0 from a number leaves nothing to profile."""
+        slope, zero = np.zeros((self.in_group.size, 2, 2)), np.zeros_like(self.in_group)
         slope[:, 0, 0], slope[:, 1, 0] = self.in_group, 0.0 if self.known else self.in_reference
         slope[:, 1, 1] = disparity
-        zero = np.zeros_like(self.in_group)
         if self.known and disparity == 0:
-            return Functions(slope[:, :1], np.zeros((zero.size, 1, 0)), zero[:, None])
+            return Functions(slope[:, :1], np.zeros((zero.size, 1, 0)), zero[:, None]), np.empty(0)
         nuisance = np.stack([self.in_group, self.in_reference], axis=1)[:, :, None]
-        return Functions(slope, nuisance, np.stack([zero, -disparity * self.in_reference], axis=1))
+        offset = np.stack([zero, -disparity * self.in_reference], axis=1)
+        return Functions(slope, nuisance, offset), np.array([disparity])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,7 +180,6 @@ class StandardizedContrast:
 
     @property
     def value(self) -> float:
-        """The standardized difference."""
         return self.fit()[0]
 
     @property
@@ -210,7 +188,6 @@ class StandardizedContrast:
         return float(np.sqrt(self.mass @ self.fit()[3] ** 2)) / float(self.mass.sum())
 
     def pair(self) -> StandardizedPair:
-        """The pair to be solved; it holds columns of all rows."""
         _, reference, sigma, influence, on_sigma = self.fit()
         known = isinstance(self.referents, float)
         referents = np.ones_like(self.group) if isinstance(self.referents, float) else self.referents
@@ -256,23 +233,26 @@ class Overlapping(Effect):
 
     def _tested(self, pair: Pair, disparity: float) -> float:
         """T, or NaN if the solver did not converge."""
+
+        def solved(theta: float | None = None) -> Joint:
+            functions, start = pair.functions(disparity, theta)
+            if self.method == "el":
+                return pair.data.likelihood(functions, start)
+            return pair.data.euclidean(functions, start, self.rows)
+
         if disparity == pair.value:
             return 0.0
         if pair.link is not LOGIT:
-            joint = self._solved(pair, pair.functions(disparity), pair.start(disparity))
+            joint = solved()
             return np.nan if joint.status is Status.NOT_CONVERGED else joint.statistic
-
-        def known(theta: float) -> float:  # odds are not linear in θ: search for it
-            return self._solved(pair, pair.functions(disparity, theta), np.empty(0)).statistic
-
+        # Odds are not linear in θ: search for it.
         start, near = pair.means[1], float(pair.link.moved(pair.means[0], -disparity))
         ends = (min(start, near), max(start, near))
-        return float(optimize.minimize_scalar(known, bounds=ends, method="bounded", options={"xatol": 1e-11}).fun)
 
-    def _solved(self, pair: Pair, functions: Functions, start: FloatArray) -> Joint:
-        if self.method == "el":
-            return pair.data.likelihood(functions, start)
-        return pair.data.euclidean(functions, start, self.rows)
+        def known(theta: float) -> float:
+            return solved(theta).statistic
+
+        return float(optimize.minimize_scalar(known, bounds=ends, method="bounded", options={"xatol": 1e-11}).fun)
 
     def _end(self, pair: Pair, level: float, sign: float) -> float:
         """Step outward until T exceeds the level, then close in; NaN if T is unknown on the way."""

@@ -1,28 +1,41 @@
-"""The joint likelihood of all disparities of a call: what `certify` tests, and what `contains` evaluates again.
+"""All groups at once: the region of their disparities, small-sample corrections, and contrasts without a likelihood.
 
-The joint likelihood of disjoint groups splits by group. A null fixes their means up to a common shift (`Shifted`), and
-T is the minimum over θ of Σ T_j(θ + ε_j). T_j is convex, and its derivative is -2 n_j λ_j, so the minimum is where Σ
-n_j λ_j crosses zero. Rows that are all equal leave one θ, as a known reference does. Many such problems are solved at
+The joint likelihood of disjoint groups splits by group. A null fixes their means up to a common shift (`least_shift`),
+and T is the minimum over θ of Σ T_j(θ + ε_j). T_j is convex, and its derivative is -2 n_j λ_j, so the minimum is where
+Σ n_j λ_j crosses zero. Rows that are all equal leave one θ, as a known reference does. Many such problems are solved at
 once, which makes resampling them affordable.
+
+A joint T is divided by the mean of T over its degrees of freedom (Bartlett). At the estimates the rank of the
+estimating functions may be another one, if it depends on the disparities, as against the population. So the rows are
+first made to meet the tested null, and each resample is tested at that null.
+
+Whether a joint test needs the correction follows from the second-order term of T. The mean of T over its degrees of
+freedom is about 1 + A, with A the mean over groups of a/n (`variants`): T is chi-square times 1 + A, so a nominal level
+becomes P(χ² > critical / (1 + A)). With many degrees of freedom a small A matters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from isonomy.errors import UsageError
-from isonomy.groups.likelihood.joint import Functions, Joint, Patterns
-from isonomy.groups.likelihood.lines import Lines
-from isonomy.groups.likelihood.means import Means
+from isonomy.frames import Design
+from isonomy.groups.likelihood.comparison import Solver
+from isonomy.groups.likelihood.joint import Functions, Joint, Patterns, quadratic
+from isonomy.groups.likelihood.lines import Lines, MetricRows, refuse_many
+from isonomy.groups.likelihood.means import Binary, Means, Real
 from isonomy.groups.likelihood.profile import IDENTITY, LINKS, LOGIT, Link, linked, natural
+from isonomy.groups.likelihood.reference import Reference, To
+from isonomy.groups.likelihood.variants import SKEWED, bartlett_constant, mean_of_usable
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from isonomy.numerics.roots import roots
 from isonomy.numerics.status import Status
-from isonomy.numerics.tails import chi2_isf, weighted_chi2_isf
+from isonomy.numerics.tails import chi2_isf, chi2_sf, weighted_chi2_isf
 
 # Entries of the largest membership matrix that a joint test of overlapping groups may need.
 LARGEST = 20_000_000
@@ -30,16 +43,14 @@ LARGEST = 20_000_000
 HANDFUL = 10
 # Disparities that cancel to this relative tolerance cancel.
 SAME = 1e-9
-
-
-def patterned(codes: Sequence[IntArray], marked: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
-    """The pattern of each line, and for each pattern its codes (a column for each of ``codes``) and its mark."""
-    combined = marked
-    for code in codes:
-        # Renumbered at each step: the product of many dimensions does not fit an integer.
-        combined = np.unique(combined * (int(code.max(initial=-1)) + 2) + code + 1, return_inverse=True)[1]
-    _, first, pattern = np.unique(combined, return_index=True, return_inverse=True)
-    return (pattern, np.column_stack([code[first] for code in codes]), marked[first].astype(float))
+# Lines of all resamples of a joint test that are in memory at once.
+BLOCK = 2_000_000
+# The correction is needed if the level would be missed by more than this factor.
+MISSED = 1.1
+# Lines of all resamples, and the fewest resamples worth drawing; beyond that, the closed form is used.
+LINES, FEWEST = 20_000_000, 100
+# Overlapping groups are solved one resample at a time: this many, and only if the p-value may depend on them.
+SLOW, SETTLED = 200, 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,11 +103,10 @@ class Region:
 
     @property
     def link(self) -> Link:
-        """The scale of the disparities."""
         return LINKS[self.scale]
 
     def solve(self, target: FloatArray) -> Joint:
-        """The same for disparities in the region's units, as are the estimated reference and the moves of means."""
+        """The same for disparities in the region's units."""
         if self.method == "el" and self.disjoint and self.theta is not None:
             means, groups, every = self._known(target, self.theta), self.group_means(), np.arange(self.groups)
             total = float(groups.statistic(means, every).sum())
@@ -105,7 +115,8 @@ class Region:
             return Joint(total, int((second > 0).sum()), np.empty(0), status)
         if self.quick(target):
             return self._least(target)
-        data, members = self.patterns, self._members()
+        data = self.lines.patterns(self.pattern, self.slots.shape[0])
+        members = self._members()
         usable = self._usable(data.n, members)
         joint = self._population_or_rest(data.n, usable, target[usable])
         if joint is None:
@@ -114,14 +125,12 @@ class Region:
         return replace(joint, left_out=tuple(np.setdiff1d(np.arange(target.size), usable).tolist()))
 
     def _known(self, target: FloatArray, theta: FloatArray) -> FloatArray:
-        """The means at disparities from known references."""
         if self.link is IDENTITY:
             return target + theta
         return self.link.moved(theta + self.center, target) - self.center
 
     @property
     def disjoint(self) -> bool:
-        """Whether no pattern is in two tested groups."""
         return bool(((self.slots >= 0).sum(axis=1) <= 1).all())
 
     @property
@@ -135,17 +144,11 @@ class Region:
         return self.theta is None and self.estimate is None and not self.referent.any()
 
     @property
-    def spare(self) -> BoolArray:
-        """Lines in no tested group."""
-        return self.single[self.pattern] < 0
-
-    @property
     def _everyone(self) -> bool:
         """Whether the reference, profiled, is the population or the rest."""
         return self.theta is None and self.estimate is None and (self.free or bool((self.referent == 1).all()))
 
     def _members(self) -> FloatArray:
-        """The tested groups that each pattern belongs to, as a matrix of 0 and 1."""
         shape = (self.slots.shape[0], self.groups)
         if shape[0] * shape[1] > LARGEST:
             raise UsageError(
@@ -187,13 +190,7 @@ class Region:
         lost = (left > 1e-6) & (self.least > 1)
         return np.flatnonzero(~lost[left.size - members.shape[1] :])
 
-    @property
-    def patterns(self) -> Patterns:
-        """The lines arranged for a joint likelihood."""
-        return self.lines.patterns(self.pattern, self.slots.shape[0])
-
     def group_means(self) -> Means:
-        """The means of the tested groups, which are disjoint."""
         return self.lines.means(self.single[self.pattern], self.groups + 1)
 
     def quick(self, target: FloatArray) -> bool:
@@ -212,8 +209,8 @@ class Region:
 
     def shifted(
         self, target: FloatArray, copy: IntArray, line: IntArray, weight: FloatArray | None, copies: int
-    ) -> Shifted:
-        """The quick problem for many copies of the region, each made of some lines with some weights."""
+    ) -> tuple[Means, IntArray, BoolArray, FloatArray]:
+        """The quick problem (see `least_shift`) for many copies of the region, each of some lines with some weights."""
         size = self.groups + 1
         block = self._blocks[self.pattern[line]]
         lines = Lines(self.lines.binary, self.lines.value[line] + self.center, weight)
@@ -221,45 +218,34 @@ class Region:
         place = np.arange(copies * size).reshape(copies, size)
         # The last place holds the rows of no tested group, or the named reference.
         shifted = linked(groups, self.link) if target.any() else groups
-        return Shifted(shifted, place, groups.n[place] > 0, np.append(target, 0.0))
+        return shifted, place, groups.n[place] > 0, np.append(target, 0.0)
 
     def _least(self, target: FloatArray) -> Joint:
         """Disjoint groups with a profiled reference: the minimum over θ of the sum of T_j(θ + ε_j)."""
         every = np.arange(self.pattern.size)
-        problem = self.shifted(target, np.zeros_like(every), every, self.lines.weight, 1)
-        statistic, theta, status = problem.solve()
+        groups, place, counts, shift = self.shifted(target, np.zeros_like(every), every, self.lines.weight, 1)
+        statistic, theta, status, df = least_shift(groups, place, counts, shift)
         if target.any() and self.link is not IDENTITY:
-            moved = self.link.moved(self.link.inverse(theta), problem.shift) - natural(problem.groups).mean
+            moved = self.link.moved(self.link.inverse(theta), shift) - natural(groups).mean
         else:
-            moved = theta + problem.shift - problem.groups.mean
-        move = np.append(np.where(problem.counts[0], moved, 0.0), 0.0)[None, self._blocks]
+            moved = theta + shift - groups.mean
+        move = np.append(np.where(counts[0], moved, 0.0), 0.0)[None, self._blocks]
         scale = np.ones(self.slots.shape[0])
-        return Joint(float(statistic[0]), int(problem.df[0]), theta, status[0], scale=scale, move=move)
+        return Joint(float(statistic[0]), int(df[0]), theta, status[0], scale=scale, move=move)
 
     def _functions(
         self, data: Patterns, members: FloatArray, usable: IntArray, target: FloatArray
     ) -> tuple[Functions, FloatArray]:
         """Estimating functions of the ``usable`` groups at ``target``, and the reference's starting value."""
-        referent, columns = self.referent, 1 if self.lines.influence is None else 2
-        both = members if self.theta is not None else np.column_stack([members, referent])
-        slope = np.zeros((*both.shape, columns))
-        slope[:, :, 0] = both
         if self.theta is not None:
             offset = members * self._known(target, self.theta[usable])
-            return Functions(slope, np.zeros((*members.shape, 0)), offset), np.empty(0)
-        common = referent if referent.any() else members.max(axis=1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean = float(np.nan_to_num(common @ data.first[0] / (common @ data.n)))
-        times, more = np.ones(target.size), target
-        if self.link is not IDENTITY:  # M - r θ, about the true zero
-            times, more = np.exp(target), np.expm1(target) * self.center
-        nuisance = np.column_stack([members * times, referent])
-        offset = np.column_stack([members * more, np.zeros(referent.size)])
-        if self.estimate is not None:
-            slope[:, -1, 0], slope[:, -1, 1], nuisance[:, -1] = 0.0, 1.0, 1.0
-            offset[:, -1] = -self.estimate
-            mean = self.estimate
-        return Functions(slope, nuisance[:, :, None], offset), np.array([mean])
+            return Functions(members[:, :, None], np.zeros((*members.shape, 0)), offset), np.empty(0)
+        common, mean = self.referent if self.referent.any() else members.max(axis=1), self.estimate
+        if mean is None:
+            with np.errstate(invalid="ignore", divide="ignore"):
+                mean = float(np.nan_to_num(common @ data.first[0] / (common @ data.n)))
+        sides = members, self.referent, target
+        return Functions.compared(*sides, self.estimate, self.link, self.center), np.array([mean])
 
     def _population_or_rest(self, n: FloatArray, usable: IntArray, target: FloatArray) -> Joint | None:
         """Disparities from the population or the rest that restrict the groups' shares; None if functions serve.
@@ -311,7 +297,6 @@ class Stacked:
 
     @property
     def groups(self) -> int:
-        """The number of disparities of all metrics."""
         return sum(region.groups for region in self.regions)
 
     def test(self, disparities: npt.ArrayLike) -> Joint:
@@ -329,66 +314,253 @@ class Stacked:
         return float(weighted_chi2_isf(alpha, np.concatenate([self.weights, more])))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Shifted:
-    """Problems in rows, groups in columns: places in ``groups``, which of them count, and the ε_j of the columns."""
+def least_shift(
+    groups: Means, place: IntArray, counts: BoolArray, shift: FloatArray
+) -> tuple[FloatArray, FloatArray, ObjectArray, IntArray]:
+    """T, θ, the status and the degrees of freedom of many problems: the minimum over θ of Σ T_j(θ + ε_j).
 
-    groups: Means
-    place: IntArray
-    counts: BoolArray
-    shift: FloatArray
+    Problems in rows, groups in columns: their places in ``groups``, which of them count, and the ε_j of the columns.
+    """
+    n = np.where(counts, groups.n[place], 0.0)
+    # The common shift that fits best if all variances are equal.
+    center = (n * np.where(counts, groups.mean[place] - shift, 0.0)).sum(axis=1) / n.sum(axis=1)
+    away = groups.mean[place] - shift - center[:, None]
+    moving = (groups.variance[place] + away**2 > 0) & counts
+    # A group whose rows all equal the center counts: it determines θ. Nothing to test if no row differs from the null.
+    df = np.where(moving.any(axis=1), np.maximum(counts.sum(axis=1) - 1, 0), 0)
+    low, high = groups.low[place], groups.high[place]
+    least = np.where(counts, low - shift, -np.inf).max(axis=1)
+    most = np.where(counts, high - shift, np.inf).min(axis=1)
 
-    @property
-    def center(self) -> FloatArray:
-        """The common shift that fits best if all variances are equal."""
-        n = np.where(self.counts, self.groups.n[self.place], 0.0)
-        fits = np.where(self.counts, self.groups.mean[self.place] - self.shift, 0.0)
-        return (n * fits).sum(axis=1) / n.sum(axis=1)
-
-    @property
-    def df(self) -> IntArray:
-        """The number of groups minus one for the shift; 0 if no row differs from the null."""
-        away = self.groups.mean[self.place] - self.shift - self.center[:, None]
-        moving = (self.groups.variance[self.place] + away**2 > 0) & self.counts
-        # A group whose rows all equal the center counts: it determines θ.
-        return np.where(moving.any(axis=1), np.maximum(self.counts.sum(axis=1) - 1, 0), 0)
-
-    def solve(self) -> tuple[FloatArray, FloatArray, ObjectArray]:
-        """T, θ and the status of each problem."""
-        groups, df = self.groups, self.df
-        low = np.where(self.counts, groups.low[self.place] - self.shift, -np.inf).max(axis=1)
-        high = np.where(self.counts, groups.high[self.place] - self.shift, np.inf).min(axis=1)
-        theta = np.where(df > 0, np.nan, self.center)
-        statistic = np.where(df > 0, np.inf, 0.0)
-        # Neither np.where nor np.full: they turn the members of an enum into plain strings.
-        status = np.empty(df.shape, dtype=object)
-        status[:] = Status.OK
-        pinned = np.flatnonzero((df > 0) & (low == high))
-        at_end = self._total(low[pinned], pinned)
-        statistic[pinned], theta[pinned] = (at_end, np.where(np.isfinite(at_end), low[pinned], np.nan))
-        open_ = np.flatnonzero((df > 0) & (low < high))
-
-        def slope(x: FloatArray, active: IntArray) -> tuple[FloatArray, FloatArray]:
-            """Σ n_j λ_j and its derivative."""
-            place, counts = self.place[open_[active]], self.counts[open_[active]]
-            point = groups.locate((x[:, None] + self.shift).ravel(), place.ravel())
-            n = groups.n[place]
-            pull = np.where(counts, n * point.multiplier.reshape(place.shape), 0.0)
-            bend = np.where(counts, n * (point.dmultiplier / point.dmean).reshape(place.shape), 0.0)
-            return pull.sum(axis=1), bend.sum(axis=1)
-
-        solution = roots(slope, low[open_], high[open_], x0=self.center[open_], direction="decreasing")
-        theta[open_], statistic[open_] = solution.x, self._total(solution.x, open_)
-        # Without a root the minimum is at an end, which 0/1 rows may reach.
-        status[open_] = np.where(solution.status == Status.INFEASIBLE, status[open_], solution.status)
-        status[np.isinf(statistic)] = Status.OUTSIDE_RANGE
-        return statistic, theta, status
-
-    def _total(self, theta: FloatArray, index: IntArray) -> FloatArray:
-        """Σ T_j(θ + ε_j)."""
-        place = self.place[index]
-        low, high = self.groups.low[place], self.groups.high[place]
+    def total(theta: FloatArray, index: IntArray) -> FloatArray:
+        ends, at = low[index], theta[:, None] + shift
         # Rows that are all equal allow one θ, and adding their ε_j back may miss it by rounding.
-        means = np.where((low == high) & (low - self.shift == theta[:, None]), low, theta[:, None] + self.shift)
-        alone = self.groups.statistic(means.ravel(), place.ravel()).reshape(place.shape)
-        return np.where(self.counts[index], alone, 0.0).sum(axis=1)
+        means = np.where((ends == high[index]) & (ends - shift == theta[:, None]), ends, at)
+        alone = groups.statistic(means.ravel(), place[index].ravel()).reshape(at.shape)
+        return np.where(counts[index], alone, 0.0).sum(axis=1)
+
+    def slope(x: FloatArray, active: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Σ n_j λ_j and its derivative."""
+        where, used = place[open_[active]], counts[open_[active]]
+        point = groups.locate((x[:, None] + shift).ravel(), where.ravel())
+        parts = point.multiplier, point.dmultiplier / point.dmean
+        pull, bend = (np.where(used, groups.n[where] * part.reshape(where.shape), 0.0) for part in parts)
+        return pull.sum(axis=1), bend.sum(axis=1)
+
+    theta, statistic = np.where(df > 0, np.nan, center), np.where(df > 0, np.inf, 0.0)
+    # Neither np.where nor np.full: they turn the members of an enum into plain strings.
+    status = np.empty(df.shape, dtype=object)
+    status[:] = Status.OK
+    pinned, open_ = np.flatnonzero((df > 0) & (least == most)), np.flatnonzero((df > 0) & (least < most))
+    statistic[pinned] = total(least[pinned], pinned)
+    theta[pinned] = np.where(np.isfinite(statistic[pinned]), least[pinned], np.nan)
+    solution = roots(slope, least[open_], most[open_], x0=center[open_], direction="decreasing")
+    theta[open_], statistic[open_] = solution.x, total(solution.x, open_)
+    # Without a root the minimum is at an end, which 0/1 rows may reach.
+    status[open_] = np.where(solution.status == Status.INFEASIBLE, status[open_], solution.status)
+    status[np.isinf(statistic)] = Status.OUTSIDE_RANGE
+    return statistic, theta, status, df
+
+
+def independent_rows(sums: MetricRows) -> Design:
+    return Design(sums.mass, sums.mass, sums.mass, sums.counts, None)
+
+
+def directions(assumed: FloatArray, most: int) -> int:
+    """The number of directions, at most ``most``, in which contrasts with this covariance vary."""
+    return min(most, quadratic(np.zeros(len(assumed)), assumed)[1])
+
+
+def padded_weights(weights: FloatArray, df: int) -> FloatArray:
+    """One weight for each of ``df`` directions.
+
+    A 0/1 group with equal rows has a likelihood, and so counts in T and in its degrees of freedom, but its rows do not
+    show how it varies. Directions that several such groups leave open get the mean weight.
+    """
+    return np.append(weights, np.full(df - weights.size, weights.mean() if weights.size else 1.0))
+
+
+def without_reference(solver: Solver) -> Solver:
+    """The same groups, for the influence of lines on a group's own value."""
+    return replace(solver, reference=Reference(To.HIGHEST, True))
+
+
+def contrasts_of(solver: Solver, columns: Mapping[str, Any]) -> tuple[FloatArray, FloatArray]:
+    """Contrasts that are 0 if no group differs, for a metric that is not a mean over rows; and each line's influence.
+
+    Against a group or a number, these are the groups' differences from it. Otherwise the groups of a partition are
+    compared with its first group: whether the value of all rows follows from theirs depends on the metric.
+    """
+    values, influences, start = [], [], 0
+    for side in solver.sides:
+        size = side.status.size
+        tested = np.flatnonzero(columns["tested"][start : start + size])
+        refuse_many("groups", side.partition.codes.size, size)
+        among = tested.size > 1 and solver.reference.to not in (To.GROUP, To.NUMBER)
+        influence = (without_reference(solver) if among else solver).influence(side).dense()[:, tested]
+        means = columns["estimate"][start : start + size][tested]
+        values.append(means[1:] - means[0] if among else means - side.reference[tested])
+        influences.append(influence[:, 1:] - influence[:, :1] if among else influence)
+        start += size
+    return np.concatenate(values), np.hstack(influences)
+
+
+def region_of(
+    solver: Solver, columns: Mapping[str, Any], target: FloatArray, min_size: int
+) -> tuple[Region, list[int]]:
+    """The region of the tested groups, and the groups whose lines are left out of it.
+
+    These are groups that are not tested because all their rows are equal. If the other groups have the mean of the
+    population, so do these, and a likelihood takes that mean as known exactly: a group in which nobody happens to have
+    a loss would contradict every other group. Overlapping groups are tested without their lines, except those of a
+    named reference; otherwise the mean of the population is left free.
+    """
+    sums, tested, reference = solver.sums, columns["tested"], solver.reference
+    unvaried = (columns["status"] == Status.CONSTANT) & ~tested
+    position = np.where(tested, np.cumsum(tested) - 1, -1)
+    start, codes, equal = 0, [], np.zeros(sums.lines.value.size, dtype=bool)
+    for partition in sums.partitions:
+        end = start + len(partition.groups)
+        equal |= np.append(unvaried[start:end], False)[partition.codes]
+        # Lines outside every tested group of this partition share one code.
+        code = np.append(position[start:end], -1)[partition.codes]
+        codes.append(code if sums.inside is None else np.where(sums.inside, code, -1))
+        start = end
+    marked = np.zeros(equal.size, dtype=np.intp)
+    if sums.in_reference is not None:
+        equal, marked = equal & ~sums.in_reference, sums.in_reference.astype(np.intp)
+    dropping = equal.any() and len(sums.partitions) > 1 and not target.any() and reference.estimate is None
+    used = ~equal if dropping else slice(None)
+    combined = marked[used]
+    for code in codes:
+        # Renumbered at each step: the product of many dimensions does not fit an integer.
+        combined = combined * (int(code.max(initial=-1)) + 2) + code[used] + 1
+        combined = np.unique(combined, return_inverse=True)[1]
+    _, first, pattern = np.unique(combined, return_index=True, return_inverse=True)
+    slots, referent = np.column_stack([code[used][first] for code in codes]), marked[used][first].astype(float)
+    if reference.to in (To.POPULATION, To.REST):
+        outside = slots.max(axis=1, initial=-1)[pattern] < 0
+        few = 0 < float(sums.mass[used][outside].sum()) < min(min_size, HANDFUL)
+        referent = np.full(referent.size, 0.0 if few or equal[used][outside].any() else 1.0)
+    elif reference.to.best:  # the tested groups are compared with each other
+        referent = np.zeros(referent.size)
+    (units, lines), joint = sums.lines.standard(sums.inside), reference.joint
+    weight, influence = (None if part is None else part[used] for part in (lines.weight, lines.influence))
+    value = reference.estimate.value if joint and reference.estimate is not None else None
+    region = Region(
+        groups=int(tested.sum()),
+        method=solver.method,
+        lines=replace(lines, value=lines.value[used], weight=weight, influence=influence if joint else None),
+        pattern=pattern,
+        slots=slots,
+        referent=referent,
+        theta=None if joint else units.standard(columns["reference_value"][tested]),
+        estimate=None if value is None else float(units.standard(np.array(value))),
+        rest=reference.to is To.REST,
+        least=min_size,
+        unit=units.scale,
+        center=units.zero if solver.link is not IDENTITY else 0.0,
+        scale=solver.link.name,
+    )
+    return region, np.flatnonzero(unvaried).tolist() if dropping else []
+
+
+# ---- small samples
+
+
+def joint_factor(region: Region, joint: Joint, target: FloatArray, resamples: int, rng: np.random.Generator) -> float:
+    """The mean of T over its degrees of freedom under the null, by which T is divided; NaN if it is not available.
+
+    In closed form for known references of disjoint groups, by resampling otherwise.
+    """
+    if not joint.df:
+        return 1.0
+    if region.theta is not None and region.disjoint:
+        groups, every = region.group_means(), np.arange(region.groups)
+        return 1.0 + float(np.mean(bartlett_constant(groups, every) / groups.n[every]))
+    if joint.scale is None or joint.move is None:
+        return np.nan
+    pattern, lines = region.lines.collapsed(region.pattern)
+    null = meeting_null(replace(region, pattern=pattern, lines=lines), joint.scale, joint.move)
+    mass, inner = null.lines.mass, region.inner(target)
+    rows, chance = round(float(mass.sum())), mass / mass.sum()
+    usable: list[float] = []
+    step = max(1, BLOCK // chance.size)
+    for start in range(0, resamples, step):
+        counts = rng.multinomial(rows, chance, size=min(step, resamples - start)).astype(float)
+        tests = _resampled_tests(null, counts, inner)
+        usable += [statistic for statistic, df in tests if df == joint.df and np.isfinite(statistic)]
+    return mean_of_usable(usable, resamples) / joint.df
+
+
+def meeting_null(region: Region, scale: FloatArray, move: FloatArray) -> Region:
+    """The region with rows that meet a null exactly: reweighted (0/1), or moved pattern by pattern (any other)."""
+    lines = region.lines
+    if lines.binary and lines.influence is None:
+        data = lines.patterns(region.pattern, region.slots.shape[0])
+        filled = np.flatnonzero(data.n > 0)
+        ones = np.clip((data.first[0, filled] / data.n[filled]) + move[0, filled], 0.0, 1.0)
+        weight = (data.n * scale)[filled, None] * np.column_stack([1.0 - ones, ones])
+        value = np.tile([0.0, 1.0], filled.size)
+        return replace(region, pattern=np.repeat(filled, 2), lines=Lines(True, value, weight.ravel()))
+    influence = None if lines.influence is None else lines.influence + move[1, region.pattern]
+    value = lines.value + move[0, region.pattern]
+    return replace(region, lines=Lines(lines.binary, value, lines.mass * scale[region.pattern], influence))
+
+
+def _resampled_tests(region: Region, counts: FloatArray, target: FloatArray) -> list[tuple[float, int]]:
+    if region.quick(target):
+        which, line = np.nonzero(counts)
+        problem = region.shifted(target, which, line, counts[which, line], counts.shape[0])
+        statistic, _, _, df = least_shift(*problem)
+        return list(zip(statistic.tolist(), df.tolist(), strict=True))
+    tests, lines = [], region.lines
+    for resample in counts:
+        drawn = resample > 0
+        influence = None if lines.influence is None else lines.influence[drawn]
+        again = Lines(lines.binary, lines.value[drawn], resample[drawn], influence)
+        joint = replace(region, pattern=region.pattern[drawn], lines=again).solve(target)
+        tests.append((joint.statistic, joint.df))
+    return tests
+
+
+def second_order_term(region: Region) -> float:
+    """A: the mean over the tested groups of a/n."""
+    terms = []
+    for column in region.slots.T:
+        groups = np.unique(column[column >= 0])
+        means = region.lines.means(column[region.pattern], region.groups)
+        if isinstance(means, Binary):
+            # No group's true rate is 0 or 1 if others' are not: add half a row on each side.
+            means = Binary(means.n + 1.0, means.ones + 0.5)
+        terms.append(bartlett_constant(means, groups) / means.n[groups])
+    every = np.concatenate([*terms, np.zeros(0)])
+    return float(every.mean()) if every.size else 0.0
+
+
+def automatic_factor(
+    region: Region, joint: Joint, target: FloatArray, alpha: float, resamples: int, rng: np.random.Generator
+) -> float:
+    """The factor by which T is divided if the level would be missed, else 1; NaN if needed but not available."""
+    if not joint.df:
+        return 1.0
+    closed = 1.0 + second_order_term(region)
+    if chi2_sf(float(chi2_isf(alpha, joint.df)) / closed, joint.df) <= MISSED * alpha:
+        return 1.0
+    known = region.theta is not None
+    if known and region.disjoint and isinstance(means := region.group_means(), Real):
+        # Skewed groups err in the same direction, which resampling accounts for if they are compared with each other,
+        # but no factor does if they are compared with a number.
+        m2, m3, n = means.moments.central(2)[:-1], means.moments.central(3)[:-1], means.n[:-1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if SKEWED * np.where(m2 > 0, m3**2 / m2**3 / n, 0.0).mean() > 1:
+                return np.nan
+    number = min(resamples, max(LINES // max(region.pattern.size, 1), 1))
+    if not np.isfinite(joint.statistic) or number < FEWEST:
+        return closed
+    slow = not region.disjoint if known else not region.quick(region.inner(target))
+    if slow and not known:
+        plain, corrected = (float(chi2_sf(joint.statistic / factor, joint.df)) for factor in (1.0, closed))
+        if plain > alpha or corrected < SETTLED:
+            return closed
+    return joint_factor(region, joint, target, min(number, SLOW) if slow else number, rng)

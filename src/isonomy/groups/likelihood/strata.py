@@ -29,11 +29,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from isonomy.frames import Partition
+from isonomy.frames import Design, Partition
 from isonomy.groups.likelihood.joint import quadratic
 from isonomy.groups.likelihood.lines import MetricRows, refuse_many
 from isonomy.inference.designs import Influence, Law, covariance, joint_law, spread
-from isonomy.inference.effect import Effect, Fieller, Limits
+from isonomy.inference.effect import Effect, Fieller, Limits, Wald
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from isonomy.numerics.tails import chi2_isf, chi2_sf
 
@@ -88,16 +88,15 @@ class Strata:
     @property
     def merged(self) -> Strata:
         """All strata of a group as one: the comparison without strata."""
-        every, nowhere = np.arange(self.size), np.zeros((3, self.size))
+        every = np.arange(self.size)
         n1, sum1, square1 = (self.total(part) for part in (self.n1, self.sum1, self.square1))
         others = zip((self.n0, self.sum0, self.square0), self.elsewhere, strict=True)
         n0, sum0, square0 = (self.total(part) + more for part, more in others)
-        places = self.size, every, every * 0
+        places, nowhere = (self.size, every, every * 0), np.zeros((3, self.size))
         return Strata(self.binary, self.center, *places, n1, sum1, square1, n0, sum0, square0, nowhere, every * 0)
 
     @property
     def rows(self) -> FloatArray:
-        """N of each pair."""
         return self.n1 + self.n0
 
     @property
@@ -205,38 +204,31 @@ class Strata:
     def homogeneity(self, scale: Scale) -> tuple[FloatArray, IntArray]:
         """A test of equal effects in all strata: the statistic of each group and its degrees of freedom.
 
-        Cochran's Q; for odds ratios Breslow and Day's statistic with Tarone's correction. Both need large strata, so
-        only strata with at least `JUDGED_ROWS` rows on each side are used. NaN for fewer than two of these.
+        Σ score² / information - (Σ score)² / Σ information, with scores at the common effect: Cochran's Q; for odds
+        ratios Breslow and Day's statistic with Tarone's correction. Both need large strata, so only strata with at
+        least `JUDGED_ROWS` rows on each side are used. NaN for fewer than two of these.
         """
-        judged = np.minimum(self.n1, self.n0) >= JUDGED_ROWS
-        if scale == "odds_ratio":
-            statistic, judged = self._breslow_day(judged)
-        else:
-            effect, variance = self.effects(scale)
-            judged = judged & (variance > 0)
-            precision = np.where(judged, 1.0 / np.where(judged, variance, 1.0), 0.0)
-            effect = np.where(judged, effect, 0.0)
-            with np.errstate(all="ignore"):
-                center = self.total(precision * effect) / self.total(precision)
-            statistic = self.total(precision * (effect - np.nan_to_num(center)[self.group]) ** 2)
+        n1, n0, hits, common = self.n1, self.n0, self.sum1 + self.sum0, self.estimate(scale)[self.group]
+        judged = np.minimum(n1, n0) >= JUDGED_ROWS
+        with np.errstate(all="ignore"):
+            if scale == "odds_ratio":
+                # The root of (1 - ψ) a² + (ψ (n1 + m) + n0 - m) a - ψ n1 m in range, in the form that loses no digits.
+                linear = common * (n1 + hits) + n0 - hits
+                root = np.sqrt(np.maximum(linear**2 + 4.0 * (1.0 - common) * common * n1 * hits, 0.0))
+                fitted = 2.0 * common * n1 * hits / (linear + root)
+                cells = np.stack([fitted, n1 - fitted, hits - fitted, n0 - hits + fitted])
+                judged &= cells.min(axis=0) >= JUDGED_CELL
+                score, information = self.sum1 - fitted, 1.0 / np.sum(1.0 / cells, axis=0)
+            else:
+                effect, variance = self.effects(scale)
+                judged &= variance > 0
+                score = (effect - (common if scale == "difference" else np.log(common))) / variance
+                information = 1.0 / variance
+            square = self.total(np.where(judged, score**2 / information, 0.0))
+            score, information = (self.total(np.where(judged, part, 0.0)) for part in (score, information))
+            statistic = square - np.nan_to_num(score**2 / information)
         df = np.maximum(self.total(judged).astype(np.intp) - 1, 0)
         return np.where(df > 0, np.maximum(statistic, 0.0), np.nan), df
-
-    def _breslow_day(self, judged: BoolArray) -> tuple[FloatArray, BoolArray]:
-        """Σ (s1 - fitted)² / variance - (Σ (s1 - fitted))² / Σ variance, fitted at the common odds ratio."""
-        ratio = self.estimate("odds_ratio")[self.group]
-        n1, n0, hits = self.n1, self.n0, self.sum1 + self.sum0
-        with np.errstate(all="ignore"):
-            # The root of (1 - ψ) a² + (ψ (n1 + m) + n0 - m) a - ψ n1 m in range, in the form that loses no digits.
-            linear = ratio * (n1 + hits) + n0 - hits
-            root = np.sqrt(np.maximum(linear**2 + 4.0 * (1.0 - ratio) * ratio * n1 * hits, 0.0))
-            fitted = 2.0 * ratio * n1 * hits / (linear + root)
-            cells = np.stack([fitted, n1 - fitted, hits - fitted, n0 - hits + fitted])
-            judged = judged & (cells.min(axis=0) >= JUDGED_CELL)
-            variance = np.where(judged, 1.0 / np.sum(1.0 / cells, axis=0), 0.0)
-            residual = np.where(judged, self.sum1 - fitted, 0.0)
-            statistic = self.total(np.where(judged, residual**2 / variance, 0.0))
-            return statistic - np.nan_to_num(self.total(residual) ** 2 / self.total(variance)), judged
 
     def gradient(self, scale: Scale) -> FloatArray:
         """The derivatives of each group's difference (or logarithm of a ratio) by a pair's sum1, n1, sum0 and n0.
@@ -246,22 +238,18 @@ class Strata:
         """
         n1, n0, s1, s0, rows = self.n1, self.n0, self.sum1, self.sum0, self.rows
         top, bottom = self.sides(scale)
+        zero = np.zeros_like(rows)
+        # The derivatives of both sides by sum1, n1, sum0 and n0, times the rows.
+        if scale == "difference":
+            up, down = (n0, -s0 - top, -n1, s1 - top), (zero, n0 - bottom, zero, n1 - bottom)
+        elif scale == "ratio":
+            up, down = (n0, -top, zero, s1 - top), (zero, s0 - bottom, n1, -bottom)
+        else:
+            up, down = (n0 - s0, -top, -s1, s1 - top), (-s0, s0 - bottom, n1 - s1, -bottom)
         with np.errstate(all="ignore"):
             above, below = self.total(top)[self.group], self.total(bottom)[self.group]
-            if scale == "difference":
-                common = self.estimate(scale)[self.group]
-                slope1, slope0 = n0 / rows, -n1 / rows
-                size1 = (-s0 - top - common * (n0 - bottom)) / rows
-                size0 = (s1 - top - common * (n1 - bottom)) / rows
-                return np.stack([slope1, size1, slope0, size0]) / below
-            if scale == "ratio":
-                slope1, slope0 = n0 / rows / above, -n1 / rows / below
-            else:
-                slope1 = (n0 - s0) / rows / above + s0 / rows / below
-                slope0 = -s1 / rows / above - (n1 - s1) / rows / below
-            size1 = -top / rows / above - (s0 - bottom) / rows / below
-            size0 = (s1 - top) / rows / above + bottom / rows / below
-            return np.stack([slope1, size1, slope0, size0])
+            first, second = (1.0 / below, above / below**2) if scale == "difference" else (1.0 / above, 1.0 / below)
+            return (first * np.stack(up) - second * np.stack(down)) / rows
 
     def levels(self, scale: Scale) -> FloatArray:
         """The derivatives of the mean influence of a pair's rows by its mean1 and mean0, then of the others' rows.
@@ -327,41 +315,40 @@ class Stratified(Effect):
 
     @property
     def value(self) -> FloatArray:
-        """The common difference, ratio or odds ratio."""
         return self.strata.estimate(self.scale)[self.index]
 
     @property
     def standard_error(self) -> FloatArray:
         """That of the disparity itself, also for ratios."""
-        return self._centered[1] * (1.0 if self.scale == "difference" else self.value)
+        return self._wald.standard_error * (1.0 if self.scale == "difference" else self.value)
 
     @property
-    def _centered(self) -> tuple[FloatArray, FloatArray]:
+    def _wald(self) -> Wald:
         """The estimate and its standard error, on the logarithmic scale for ratios."""
         with np.errstate(all="ignore"):
             center = self.value if self.scale == "difference" else np.log(self.value)
-            return center, np.sqrt(self.strata.variance(self.scale)[self.index])
+            return Wald(center, np.sqrt(self.strata.variance(self.scale)[self.index]))
 
     def statistic(self, disparity: npt.ArrayLike) -> FloatArray:
         """Cochran, Mantel and Haenszel's statistic at equality, else the squared distance in standard errors."""
         target = np.broadcast_to(np.asarray(disparity, dtype=float), self.index.shape)
-        center, error = self._centered
+        plain = self.scale == "difference"
         with np.errstate(all="ignore"):
-            distance = ((center - (target if self.scale == "difference" else np.log(target))) / error) ** 2
-        equal = target == (0.0 if self.scale == "difference" else 1.0)
-        return np.where(equal, self.strata.equality()[self.index], distance)
+            distance = self._wald.statistic(target if plain else np.log(target))
+        return np.where(target == (0.0 if plain else 1.0), self.strata.equality()[self.index], distance)
 
     def interval(self, critical: npt.ArrayLike) -> Limits:
         """The disparities within sqrt(critical) standard errors; all possible ones if the error is unknown."""
-        center, error = self._centered
-        reach = np.sqrt(np.asarray(critical, dtype=float)) * error
-        low, high = (-1.0, 1.0) if self.strata.binary and self.scale == "difference" else (-np.inf, np.inf)
+        wald, bounded = self._wald, self.strata.binary and self.scale == "difference"
+        limit, error = 1.0 if bounded else np.inf, wald.standard_error
         with np.errstate(all="ignore"):
-            known = np.isfinite(center) & (error > 0) & np.isfinite(error)
-            ends = np.where(known, center - reach, low), np.where(known, center + reach, high)
-            if self.scale != "difference":
-                return np.exp(ends[0]), np.exp(ends[1])
-        return np.maximum(ends[0], low), np.minimum(ends[1], high)
+            known = np.isfinite(wald.value) & (error > 0) & np.isfinite(error)
+            low, high = wald.interval(critical)
+            low, high = (
+                np.where(known, np.maximum(low, -limit), -limit),
+                np.where(known, np.minimum(high, limit), limit),
+            )
+            return (low, high) if self.scale == "difference" else (np.exp(low), np.exp(high))
 
 
 class StratifiedLines:
@@ -412,31 +399,26 @@ class StratifiedLines:
 
     @classmethod
     def of_groups(cls, sums: MetricRows, partition: Partition, mass: FloatArray | None = None) -> StratifiedLines:
-        """The groups of a partition, within the strata of the metric's rows."""
         assert sums.strata is not None
         columns = partition.codes, sums.strata.codes, sums.lines.value, sums.mass if mass is None else mass
         return cls(*columns, sums.in_reference, size=len(partition.groups), binary=sums.lines.binary)
 
-    def influences(self, scale: Scale) -> Iterator[tuple[FloatArray, FloatArray, BoolArray]]:
+    def influences(self, scale: Scale) -> Iterator[tuple[FloatArray, BoolArray]]:
         """For each group, the influence of the lines on its disparity within strata and on the unconditional one.
 
-        Per unit of mass, on logarithms for ratios. The third array marks the group's own lines.
+        Per unit of mass, on logarithms for ratios. The second array marks the group's own lines.
         """
         within, merged = self.strata.gradient(scale), self.strata.merged.gradient(scale)
         for group in range(self.strata.size):
             mine, other, pairs, where = self._sides(group)
-
-            def spread_out(
-                gradient: FloatArray, known: BoolArray, mine: BoolArray = mine, other: BoolArray = other
-            ) -> FloatArray:
+            columns = []
+            for gradient, known in ((within[:, pairs][:, where], where >= 0), (merged[:, [group]], True)):
                 slope1, size1, slope0, size0 = gradient
                 with np.errstate(invalid="ignore"):  # groups without an estimate
                     first, second = slope1 * self.value + size1, slope0 * self.value + size0
-                result = np.where(mine, first, np.where(other, second, 0.0))
-                return np.where(known & np.isfinite(result), result, 0.0)
-
-            inner = spread_out(within[:, pairs][:, where], where >= 0)
-            yield inner, spread_out(merged[:, [group] * self.codes.size], np.ones_like(mine)), mine
+                values = np.where(mine, first, np.where(other, second, 0.0))
+                columns.append(np.where(known & np.isfinite(values), values, 0.0))
+            yield np.column_stack(columns), mine
 
     def _sides(self, group: int) -> tuple[BoolArray, BoolArray, IntArray, IntArray]:
         """The lines of one group, those it is compared with, its pairs, and each line's place among these."""
@@ -461,29 +443,16 @@ class StratifiedLines:
         with np.errstate(invalid="ignore"):
             return np.where(used & mine, n0 / (n1 + n0), np.where(used & other, -n1 / (n1 + n0), 0.0))
 
-    def deviations(self, contrasts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Values minus the means of their strata, over the lines with any weight; and the strata's variances, by line.
-
-        The variances are those of drawing rows of a stratum without replacement.
-        """
-        mass = self.mass * (contrasts != 0).any(axis=1)
-
-        def total(values: FloatArray) -> FloatArray:
-            return np.bincount(self.stratum, values, minlength=self.wide).astype(float)
-
-        rows = total(mass)
-        away = np.where(mass > 0, self.value - _ratio(total(mass * self.value), rows)[self.stratum], 0.0)
-        return away, _ratio(total(mass * away**2), rows - 1.0)[self.stratum]
-
 
 def strata_influence(sums: MetricRows, partition: Partition, scale: Scale) -> Influence:
     """The influence of each line on the disparity of each group, for rows with weights or clusters."""
     lines = StratifiedLines.of_groups(sums, partition)
     strata = lines.strata
     refuse_many("given", lines.codes.size, strata.size)
-    inner, _, mine = zip(*lines.influences(scale), strict=True)
+    both, mine = zip(*lines.influences(scale), strict=True)
+    inner = np.column_stack([influence[:, 0] for influence in both])
     unit = np.ones(strata.size) if scale == "difference" else np.nan_to_num(strata.estimate(scale))
-    return Influence.from_values(np.column_stack(inner) * unit * np.sqrt(strata.crowding(scale)), np.column_stack(mine))
+    return Influence.from_values(inner * unit * np.sqrt(strata.crowding(scale)), np.column_stack(mine))
 
 
 def all_equal(sums: MetricRows, tested: Sequence[IntArray], effective: float) -> tuple[float, int, float]:
@@ -493,13 +462,17 @@ def all_equal(sums: MetricRows, tested: Sequence[IntArray], effective: float) ->
     sum to 0 in each stratum, so their covariance for exchangeable rows within a stratum is known. With weights or
     clusters (``effective`` is their effective number) the law is that of sums over clusters.
     """
-    columns, lines = [], StratifiedLines.of_groups(sums, sums.partitions[0])
+    columns = []
     for partition, groups in zip(sums.partitions, tested, strict=True):
+        lines = StratifiedLines.of_groups(sums, partition)
         refuse_many("given", lines.codes.size, groups.size)
-        own_lines = StratifiedLines.of_groups(sums, partition)
-        columns += [own_lines.contrast(int(group)) for group in groups]
-    contrasts = np.column_stack(columns)
-    away, variance = lines.deviations(contrasts)
+        columns += [lines.contrast(int(group)) for group in groups]
+    contrasts, stratum = np.column_stack(columns), lines.stratum
+    mass = lines.mass * (contrasts != 0).any(axis=1)
+    rows, sums_of_values = (np.bincount(stratum, part).astype(float) for part in (mass, mass * lines.value))
+    # Values minus the means of their strata, and the variance of rows drawn from a stratum without replacement.
+    away = np.where(mass > 0, lines.value - _ratio(sums_of_values, rows)[stratum], 0.0)
+    variance = _ratio(np.bincount(stratum, mass * away**2).astype(float), rows - 1.0)[stratum]
     statistic, df = quadratic(
         contrasts.T @ (lines.mass * away), contrasts.T @ ((lines.mass * variance)[:, None] * contrasts)
     )
@@ -531,17 +504,12 @@ def accounted(
             v_gap = np.maximum(covariance[0, 0] + covariance[1, 1] - 2.0 * covariance[0, 1], 0.0)
             both, v_out = covariance[1, 1] - covariance[0, 1], covariance[1, 1]
         gap, reach = outer - inner, np.sqrt(squares * v_gap)
-        value, low, high = (end if scale == "difference" else np.exp(end) for end in (gap, gap - reach, gap + reach))
+        ends = np.stack([gap, gap - reach, gap + reach])
+        value, low, high = ends if scale == "difference" else np.exp(ends)
         share_low, share_high = Fieller(gap, outer, v_gap, both, v_out).interval(squares)
-        return {
-            "unconditional": unconditional,
-            "accounted": value,
-            "accounted_low": low,
-            "accounted_high": high,
-            "share": gap / outer,
-            "share_low": share_low,
-            "share_high": share_high,
-        }
+        shares = {"share": gap / outer, "share_low": share_low, "share_high": share_high}
+        account = {"accounted": value, "accounted_low": low, "accounted_high": high}
+        return {"unconditional": unconditional} | account | shares
 
 
 def _gap_covariance(strata: Strata, merged: Strata, scale: Scale) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -574,20 +542,22 @@ def account_for_strata(sums: MetricRows, scale: Scale, alpha: float) -> dict[str
     both sides without adjustment. A group that is itself the reference has its own mean.
     """
     every = [StratifiedLines.of_groups(sums, partition) for partition in sums.partitions]
-    columns: list[dict[str, Any]] = []
+    parts: list[dict[str, Any]] = []
     for partition, lines in zip(sums.partitions, every, strict=True):
         strata, merged = lines.strata, lines.strata.merged
         with np.errstate(all="ignore"):
             whole = partition.sum(sums.mass * sums.lines.value) / partition.sum(sums.mass)
             raw, reference = merged.sum1 / merged.n1, merged.sum0 / merged.n0
         statistic, df = strata.homogeneity(scale)
-        if sums.design is not None:  # both tests assume independent rows
+        limits, matrices = np.full(strata.size, float(chi2_isf(alpha, 1))), None
+        if sums.design is not None:  # tests of homogeneity assume independent rows
             statistic = np.full(statistic.shape, np.nan)
-        columns.append(
+            limits, matrices = _clustered(sums.design, lines, scale, limits)
+        parts.append(
             {
                 "raw_estimate": np.where(merged.n1 > 0, raw, whole),
                 "raw_reference": reference,
-                **_accounted_under_design(sums, lines, scale, float(chi2_isf(alpha, 1))),
+                **accounted(strata, scale, limits, matrices),
                 "homogeneity": statistic,
                 "homogeneity_df": df,
                 "homogeneity_pvalue": chi2_sf(statistic, df),
@@ -595,25 +565,21 @@ def account_for_strata(sums: MetricRows, scale: Scale, alpha: float) -> dict[str
                 "one_sided": strata.total(~strata.informative) + strata.absent,
             }
         )
-    table: dict[str, Any] = {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
+    table: dict[str, Any] = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return table | {"effects": _effects(sums, every, scale)}
 
 
-def _accounted_under_design(
-    sums: MetricRows, lines: StratifiedLines, scale: Scale, critical: float
-) -> dict[str, FloatArray]:
-    """What the strata account for; with weights or clusters, by the spread of influence values over clusters."""
-    strata = lines.strata
-    if sums.design is None:
-        return accounted(strata, scale, critical)
-    matrices, limits, crowding = np.empty((2, 2, strata.size)), np.empty(strata.size), strata.crowding(scale)
-    for group, (inner, outer, mine) in enumerate(lines.influences(scale)):
-        both = np.column_stack([inner * np.sqrt(crowding[group]), outer])
-        members = np.column_stack([mine, mine])
-        matrices[:, :, group] = covariance(sums.design, Influence.from_values(both, members))
-        law = spread(sums.design, Influence.from_values(both[:, 1] - both[:, 0], mine)).law(np.ones(1))
-        limits[group] = Law(np.ones(1), law.df).critical(critical)[0]
-    return accounted(strata, scale, limits, matrices)
+def _clustered(
+    design: Design, lines: StratifiedLines, scale: Scale, critical: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Critical values, and the covariance of both disparities of each group, by influence values over clusters."""
+    matrices, limits, crowding = np.empty((2, 2, critical.size)), critical.copy(), lines.strata.crowding(scale)
+    for group, (influence, mine) in enumerate(lines.influences(scale)):
+        both = influence * np.sqrt([crowding[group], 1.0])
+        matrices[:, :, group] = covariance(design, Influence.from_values(both, np.column_stack([mine, mine])))
+        law = spread(design, Influence.from_values(both[:, 1] - both[:, 0], mine)).law(np.ones(1))
+        limits[group] = Law(np.ones(1), law.df).critical(critical[group])[0]
+    return limits, matrices
 
 
 # ---- strata one by one
@@ -643,18 +609,18 @@ def _effects(sums: MetricRows, every: Sequence[StratifiedLines], scale: Scale) -
     names = [str(group) for group in sums.strata.groups]
     wide, start = len(names), 0
     complete = wide * sum(lines.strata.size for lines in every) <= SHOWN
-    columns: list[list[AnyArray]] = [[], [], [], [], [], [], []]
+    tables: list[AnyArray] = []
     for partition, weighted in zip(sums.partitions, every, strict=True):
         lines = weighted if sums.design is None else StratifiedLines.of_groups(sums, partition, sums.counts)
         part, rows = weighted.strata, lines.strata
         effect = part.effects(scale)[0]
-        disparity = effect if scale == "difference" else np.exp(effect)
         # Strata without weight are among the rows only.
         places = np.searchsorted(rows.group * wide + rows.stratum, part.group * wide + part.stratum)
         judged = part.informative & (np.minimum(rows.n1, rows.n0)[places] >= JUDGED_ROWS)
         numbers = np.full((3, rows.group.size), np.nan)
+        disparity = effect if scale == "difference" else np.exp(effect)
         numbers[:, places[judged]] = np.stack([*part.means, disparity])[:, judged]
-        table = [rows.group + start, rows.stratum, rows.n1, numbers[0], rows.n0, numbers[1], numbers[2]]
+        table = np.stack([rows.group + start, rows.stratum, rows.n1, numbers[0], rows.n0, *numbers[1:]])
         if complete:
             # The rows compared with in strata without anybody from the group.
             mass = lines.mass if lines.compared is None else lines.mass * lines.compared
@@ -663,15 +629,12 @@ def _effects(sums: MetricRows, every: Sequence[StratifiedLines], scale: Scale) -
             absent[rows.group, rows.stratum] = False
             group, stratum = np.nonzero(absent)
             none = np.full(group.size, np.nan)
-            further = group + start, stratum, np.zeros(group.size), none, facing[stratum], none, none
-            table = [np.append(values, more) for values, more in zip(table, further, strict=True)]
-        else:
-            table = [values[~np.isnan(numbers[0])] for values in table]
-        for column, values in zip(columns, table, strict=True):
-            column.append(values)
+            table = np.hstack([table, [group + start, stratum, 0.0 * group, none, facing[stratum], none, none]])
+        tables.append(table if complete else table[:, ~np.isnan(numbers[0])])
         start += part.size
-    group, stratum, n, estimate, others, reference, effects = (np.concatenate(part)[:SHOWN] for part in columns)
-    return Effects(group, tuple(names[i] for i in stratum), n, estimate, others, reference, effects, complete)
+    group, stratum, n, estimate, others, reference, disparity = np.hstack(tables)[:, :SHOWN]
+    labels = tuple(names[int(i)] for i in stratum)
+    return Effects(group.astype(np.intp), labels, n, estimate, others, reference, disparity, complete)
 
 
 def published_effects(
@@ -685,9 +648,12 @@ def published_effects(
     every cell is known. ``named`` marks conditions, which may overlap with any group; ``to_group``: all groups are
     compared with one of them.
     """
-    if np.isnan(n).any() or (minimum > 1 and not effects.complete):
-        return _selected(effects, np.zeros(0, dtype=np.intp), complete=False)
-    names, place = np.unique(np.array(effects.stratum, dtype=object), return_inverse=True)
+    arrays = {item.name: getattr(effects, item.name) for item in fields(Effects)}
+    complete = arrays.pop("complete")
+    strata = np.array(arrays.pop("stratum"), dtype=object)
+    if np.isnan(n).any() or (minimum > 1 and not complete):
+        return Effects(stratum=(), complete=False, **{name: values[:0] for name, values in arrays.items()})
+    names, place = np.unique(strata, return_inverse=True)
     cells = np.zeros((2, len(named), names.size))
     for side, rows in zip(cells, (effects.n, effects.reference_n), strict=True):
         np.add.at(side, (effects.group, place), rows)
@@ -698,15 +664,14 @@ def published_effects(
     sums = np.cumsum(cells[:, :, order], axis=2)
     enough = ~_revealing(sums, minimum, named, to_group=to_group) & (np.arange(names.size) >= small.sum() - 1)
     last = int(np.argmax(enough)) if enough.any() else names.size - 1
-    listed = _selected(effects, np.flatnonzero(~np.isin(place, order[: last + 1])), complete=True)
+    listed = ~np.isin(place, order[: last + 1])
     group = np.flatnonzero(sums[:, :, last].any(axis=0))
     mine, theirs = sums[:, group, last]
-    none = np.full(group.size, np.nan)
-    more = {"group": group, "n": mine, "estimate": none, "reference_n": theirs, "reference": none, "disparity": none}
+    withheld = dict.fromkeys(arrays, np.full(group.size, np.nan)) | {"group": group, "n": mine, "reference_n": theirs}
     return Effects(
-        stratum=(*listed.stratum, *(WITHHELD for _ in group)),
+        stratum=(*strata[listed], *(WITHHELD for _ in group)),
         complete=True,
-        **{name: np.append(getattr(listed, name), values) for name, values in more.items()},
+        **{name: np.append(values[listed], withheld[name]) for name, values in arrays.items()},
     )
 
 
@@ -719,9 +684,3 @@ def _revealing(cells: FloatArray, minimum: int, named: Sequence[bool], *, to_gro
     for difference in apart:
         few |= ((difference > 0) & (difference < minimum)).any(axis=0)
     return few
-
-
-def _selected(effects: Effects, places: IntArray, *, complete: bool) -> Effects:
-    arrays = (item.name for item in fields(Effects) if item.name not in ("stratum", "complete"))
-    stratum = tuple(effects.stratum[i] for i in places)
-    return Effects(stratum=stratum, complete=complete, **{name: getattr(effects, name)[places] for name in arrays})
