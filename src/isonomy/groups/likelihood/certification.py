@@ -21,11 +21,10 @@ from isonomy.frames import Design
 from isonomy.groups.likelihood.comparison import Solver
 from isonomy.groups.likelihood.joint import Joint, quadratic
 from isonomy.groups.likelihood.lines import Lines, MetricRows, refuse_many
-from isonomy.groups.likelihood.means import Binary, Real
-from isonomy.groups.likelihood.profile import IDENTITY
-from isonomy.groups.likelihood.reference import Reference, To
+from isonomy.groups.likelihood.means import IDENTITY, Binary, Real
+from isonomy.groups.likelihood.profile import SKEWED, bartlett_constant, mean_of_usable
 from isonomy.groups.likelihood.region import HANDFUL, Region, patterned
-from isonomy.groups.likelihood.variants import SKEWED, bartlett_constant, mean_of_usable
+from isonomy.groups.options import Reference, To
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.tails import chi2_isf, chi2_sf
 

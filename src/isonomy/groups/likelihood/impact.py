@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from isonomy.groups.likelihood.means import Binary
-from isonomy.groups.likelihood.profile import LOG, Kind, ProfileLikelihood, linked
+from isonomy.groups.likelihood.means import LOG, Binary, linked
+from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
 from isonomy.inference.decide import Alternative
 from isonomy.inference.designs import Law
 from isonomy.inference.effect import AgainstBest, Designed, Effect, Hypothesis, every_pair

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from isonomy.errors import UsageError
 from isonomy.groups.likelihood.joint import Functions, Joint, Patterns
 from isonomy.groups.likelihood.lines import Lines
-from isonomy.groups.likelihood.means import Means
-from isonomy.groups.likelihood.profile import IDENTITY, LINKS, LOGIT, Link, linked, natural
+from isonomy.groups.likelihood.means import IDENTITY, LINKS, LOGIT, Link, Means, linked, natural
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from isonomy.numerics.roots import roots
 from isonomy.numerics.status import Status
