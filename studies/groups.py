@@ -15,19 +15,9 @@ import isonomy as iso
 from isonomy.frames.design import Clusters, Design
 from isonomy.groups.likelihood.joint import Patterns
 from isonomy.groups.likelihood.lines import evaluate
-from isonomy.groups.likelihood.means import Binary
+from isonomy.groups.likelihood.means import IDENTITY, LINKS, LOG, LOGIT, Binary, linked
 from isonomy.groups.likelihood.overlap import Overlapping, Pair, StandardizedContrast
-from isonomy.groups.likelihood.profile import (
-    IDENTITY,
-    LINKS,
-    LOG,
-    LOGIT,
-    Kind,
-    OnScale,
-    ProfileLikelihood,
-    linked,
-    odds_in_whole,
-)
+from isonomy.groups.likelihood.profile import Kind, OnScale, ProfileLikelihood, odds_in_whole
 from isonomy.inference.decide import inside
 from isonomy.inference.designs import Influence, spread
 from isonomy.inference.effect import AgainstBest, Hypothesis, every_pair, gap_limits

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from isonomy.groups.impact import band
-from isonomy.groups.likelihood.means import Binary
-from isonomy.groups.likelihood.profile import LOG, Kind, ProfileLikelihood, linked
+from isonomy.groups.likelihood.means import LOG, Binary, linked
+from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
 from isonomy.groups.likelihood.strata import Scale, Strata, Stratified, accounted
 from isonomy.inference.decide import Alternative
 from isonomy.inference.effect import AgainstBest, Effect, Hypothesis

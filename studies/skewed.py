@@ -144,7 +144,7 @@ def classified(rng: np.random.Generator, sizes: list[tuple[int, int]], quality: 
 
 
 def classes(rng: np.random.Generator, metric: str, sizes: list[tuple[int, int]]) -> list[float]:
-    role = {"score": "score"} if metric == "auc" else {"prediction": "prediction"}
+    role: dict[str, Any] = {"score": "score"} if metric == "auc" else {"prediction": "prediction"}
     table = classified(rng, sizes)
     return shown(iso.flag(table, metric=metric, groups="g", reference={"g": "ref"}, outcome="outcome", **role))
 
@@ -195,11 +195,9 @@ def band(rng: np.random.Generator, small: int, large: int) -> list[float]:
     except DataError:
         return [0.0, 1.0]
 
-    frame = result.by_cutoff()
-    mine = frame.filter(frame["group"] == "g=b")
-    low, high = mine["ci_low"].to_numpy(), mine["ci_high"].to_numpy()
+    line = result.labels.index("g=b")
+    low, high = result.cutoff_low[:, line], result.cutoff_high[:, line]
     known = ~np.isnan(low) & ~np.isnan(high)
-
     return [float(((low > 1.0) | (high < 1.0))[known].any()), float(not known.any())]
 
 
@@ -278,8 +276,9 @@ def projected(rng: np.random.Generator, sizes: tuple[int, int], p: float, readin
     table = {"g": np.repeat(["a", "b"], sizes), "d": (rng.random(n) < p).astype(int), "score": rng.random(n)}
     table |= {"w": rng.uniform(0.5, 1.5, n), "c": np.arange(n)}
     options: dict[str, Any] = {"criterion": "statistical_parity", "prediction": "d", "groups": "g"}
+    options[reading] = reading[0]
     try:
-        result = iso.project(table, **options, rng=0, **{reading: reading[0]})
+        result = iso.project(table, **options, rng=0)
     except DataError:
         return [0.0, 1.0]
     pvalue = np.ravel(np.asarray(result.pvalue, dtype=float))

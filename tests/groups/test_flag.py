@@ -18,8 +18,8 @@ from isonomy.errors import BadWeight, MissingValues, UnknownColumn, UnknownOptio
 from isonomy.frames import Source, open_source
 from isonomy.groups import Estimate
 from isonomy.groups.flag import Adjustment
-from isonomy.groups.likelihood import families
-from isonomy.groups.likelihood.families import Gaps, Widest
+from isonomy.groups.likelihood import comparison
+from isonomy.groups.likelihood.comparison import Gaps, Widest
 from isonomy.groups.options import LikelihoodKind as Method
 from isonomy.inference import multiplicity
 from isonomy.inference.effect import null_pvalues
@@ -368,7 +368,7 @@ def test_the_dependence_of_several_metrics_is_measured(monkeypatch: pytest.Monke
         seen.append(covariance)
         return null_pvalues(covariance, *others, **options)
 
-    monkeypatch.setattr("isonomy.groups.likelihood.families.null_pvalues", drawn)
+    monkeypatch.setattr("isonomy.groups.likelihood.comparison.null_pvalues", drawn)
     rng = np.random.default_rng(4)
     data = {"g": rng.choice(["a", "b", "c"], 900), "y": rng.integers(0, 2, 900), "p": rng.integers(0, 2, 900)}
     roles: dict[str, Any] = {"groups": "g", "outcome": "y", "prediction": "p", "reference": {"g": "c"}}
@@ -459,7 +459,7 @@ def test_the_widest_gap_of_many_groups_needs_only_those_far_out(monkeypatch: pyt
     group = np.repeat(np.arange(300), rng.integers(20, 400, 300))
     data = {"g": group, "p": rng.random(group.size) < 0.3 + 0.2 * rng.random(300)[group]}
     every = iso.flag(data, **RATE_P, scale=scale, rng=0).widest()
-    monkeypatch.setattr("isonomy.groups.likelihood.families.MANY", 60)
+    monkeypatch.setattr("isonomy.groups.likelihood.comparison.MANY", 60)
     few = iso.flag(data, **RATE_P, scale=scale, rng=0).widest()
     assert few.groups == every.groups
     assert (few.value, few.ci_low, few.ci_high) == pytest.approx((every.value, every.ci_low, every.ci_high), rel=1e-12)
@@ -475,7 +475,7 @@ def test_the_widest_gap_is_worked_out_when_it_is_asked_for(
         calls.append(arguments)
         return expected
 
-    monkeypatch.setattr(families, "_widest_gap", counted)
+    monkeypatch.setattr(comparison, "_widest_gap", counted)
     result = iso.flag(lender, **RATE)
     assert result.to_frame().shape[0] == 3
     assert not calls

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from isonomy.audit import Audit, AuditResult
 from isonomy.audit.compare import AuditComparison
-from isonomy.cli import Interrupted
+from isonomy.cli import Interrupted as Interrupted
 from isonomy.report import Entry, wording
 from isonomy.report.text import one_line, visible
 from isonomy.results import phrases

@@ -3,7 +3,7 @@
 from isonomy.groups.certify import CertifyResult, certify
 from isonomy.groups.flag import FlagResult, flag
 from isonomy.groups.impact import AdverseImpactResult, adverse_impact
-from isonomy.groups.likelihood.reference import Estimate
+from isonomy.groups.options import Estimate
 from isonomy.groups.planning import detectable_disparity, power_of, rows_needed
 
 __all__ = [

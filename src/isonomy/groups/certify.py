@@ -16,11 +16,9 @@ from isonomy.frames.metrics import Measure, canonical
 from isonomy.groups import words
 from isonomy.groups.disparities import MOST_GROUPS, ComparisonPlan, Given, GroupEvidence, common, names_of, read
 from isonomy.groups.flag import common_notes, conclude_groups, estimate, large_differences
-from isonomy.groups.likelihood.comparison import Solver
-from isonomy.groups.likelihood.families import places_of
+from isonomy.groups.likelihood.comparison import Solver, places_of
 from isonomy.groups.likelihood.joint import Joint, NoDifference, quadratic, welch
 from isonomy.groups.likelihood.lines import Lines, MetricRows, refuse_many
-from isonomy.groups.likelihood.reference import Disparities, ReferenceLike
 from isonomy.groups.likelihood.region import (
     HANDFUL,
     Region,
@@ -35,7 +33,7 @@ from isonomy.groups.likelihood.region import (
     without_reference,
 )
 from isonomy.groups.likelihood.strata import all_equal
-from isonomy.groups.options import MOVED, Method, ScaleLike
+from isonomy.groups.options import MOVED, Disparities, Method, ReferenceLike, ScaleLike
 from isonomy.inference import Verdict, conclude
 from isonomy.inference.designs import FEWEST, Influence, JointLaw, Spread, covariance, joint_law, spread
 from isonomy.inference.multiplicity import adjust as adjust_pvalues
@@ -158,7 +156,7 @@ def certify(
     null_value = float(plan.tested_null) if isinstance(plan.tested_null, Real) else None
     return CertifyResult(
         **columns | {name: joint[name] for name in ("statistic", "pvalue", "null_disparity", "region")},
-        **common(record, plan, solvers, columns, random=plan.correction == "bartlett" or joint["factor"] != 1),
+        **common(record, plan, solvers, random=plan.correction == "bartlett" or joint["factor"] != 1),
         null=words.joint_null(plan, joint["region"].groups, null_value),
         notes=notes(columns, tests, joint, plan, rows_read),
         likelihood="cmh" if plan.given is not None else plan.likelihood.kind if plan.likely else "covariance",

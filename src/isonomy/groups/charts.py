@@ -26,14 +26,12 @@ _RATIO_WORDS = (
 
 
 def flagged(result: FlagResult) -> alt.TopLevelMixin:
-    """The disparity of each group with its interval and its verdict."""
     low, high = (np.full(result.n.shape, end) for end in (result.null_low, result.null_high))
     more: Columns = {"direction": result.direction, "adjusted p-value": result.adjusted_pvalue}
     return _intervals(result, result.verdicts, low, high, result.interval, more, result.adjust)
 
 
 def certified(result: CertifyResult) -> alt.TopLevelMixin:
-    """Disparities with simultaneous intervals: beyond the null or the tolerance, within it, or neither."""
     reach, null = result.reach or 0.0, result.link.delta(result.null_disparity)
     low, high = (result.link.reported(null + sign * reach) for sign in (-1.0, 1.0))
     beyond = (result.ci_low > high) | (result.ci_high < low)
@@ -85,7 +83,6 @@ def _intervals(
 
 
 def impact(result: AdverseImpactResult) -> alt.TopLevelMixin:
-    """Impact ratios by category, the smallest last, with the threshold; with a score, also the ratios by cutoff."""
     order = charts.notable(result.disparity, -result.disparity)
     flagged = np.array([result.verdicts[i] is Verdict.VIOLATION for i in order], dtype=bool)
     disagree = bool(((result.ci_high[order] < result.threshold) != flagged).any())

@@ -14,15 +14,25 @@ from isonomy.errors import BadWeight, UsageError, near, refuse_percent
 from isonomy.frames import Grouping, Groups, MetricLike, Request, Sample
 from isonomy.frames.expressions import Scalar, flag
 from isonomy.frames.groups import CONDITION, belongs, in_words
-from isonomy.frames.metrics import RATES, Measure, listed, measure, metric_columns, shared_cells, shared_rows
+from isonomy.frames.metrics import Measure, listed, measure, metric_columns, shared_cells, shared_rows
 from isonomy.groups import words
-from isonomy.groups.likelihood.comparison import Solver
-from isonomy.groups.likelihood.families import Gaps, Widest
-from isonomy.groups.likelihood.lines import Lines, MetricRows, rows_or_bins
-from isonomy.groups.likelihood.profile import LINKS, Link
-from isonomy.groups.likelihood.reference import Reference, ReferenceLike, To, reference_of
+from isonomy.groups.likelihood.comparison import Gaps, Solver, Widest
+from isonomy.groups.likelihood.lines import MetricRows, rows_or_bins
+from isonomy.groups.likelihood.means import LINKS, Link
 from isonomy.groups.likelihood.strata import Effects, Scale, published_effects
-from isonomy.groups.options import Correction, LikelihoodOption, Method, ScaleLike, Sigma, StandardizedOption
+from isonomy.groups.options import (
+    METHODS,
+    Correction,
+    LikelihoodOption,
+    Method,
+    Reference,
+    ReferenceLike,
+    ScaleLike,
+    Sigma,
+    StandardizedOption,
+    To,
+    reference_of,
+)
 from isonomy.groups.planning import Goal, detectable
 from isonomy.inference.decide import Alternative
 from isonomy.inference.effect import Against, Hypothesis, Interval, Wald
@@ -59,8 +69,34 @@ class ComparisonPlan(Plan):
     method: Method
     given: Given
     adjust: str = "holm"
+    # What follows from the options: the likelihood; the correction of T; the kind of intervals; the alternative to an
+    # interval; the scale before standardization, and as the likelihoods know it; whose standard deviation is the unit.
+    likelihood: LikelihoodOption = field(init=False)
+    correction: Correction = field(init=False)
+    interval: Interval = field(init=False)
+    outside: Against = field(init=False)
+    base_scale: Scale = field(init=False)
+    link: Link = field(init=False)
+    sigma: Sigma | None = field(init=False)
 
     def __post_init__(self) -> None:
+        method = self.method if isinstance(self.method, LikelihoodOption) else METHODS[self.method]
+        scale = StandardizedOption() if self.scale == "standardized" else self.scale
+        base: Scale = "difference" if isinstance(scale, StandardizedOption) else scale
+        correction = method.correction
+        if correction == "auto":
+            # The automatic correction of `flag` is not one of T: rates with few cases use their score.
+            plain = method.kind == "el" and not (method.published or self.source.designed or self.given is not None)
+            correction = "auto" if self.jointly and plain else None
+        self.__dict__.update(
+            likelihood=method,
+            correction=correction,
+            interval="simultaneous" if self.jointly else method.interval,
+            outside="outside-published" if method.published else "outside",
+            base_scale=base,
+            link=LINKS[base],
+            sigma=scale.sigma if isinstance(scale, StandardizedOption) else None,
+        )
         for refused, message in self.refusals():
             if refused:
                 raise UsageError(message)
@@ -96,90 +132,60 @@ class ComparisonPlan(Plan):
             "given: needs people to compare with; give reference='rest', or a group such as {'race': 'White'}.",
         )
 
-    def conflicts(self) -> Iterator[tuple[bool, str, str]]:
+    def conflicts(self) -> list[tuple[bool, str, str]]:
         """Options that exclude each other: whether both are given, and what they are."""
-        target, given, published = self.target, self.given is not None, self.plugged_in
-        estimate, best = target.estimate is not None, target.to.best
+        target, given, published, method = self.target, self.given is not None, self.plugged_in, self.likelihood
+        estimate, best, standard = target.estimate is not None, target.to.best, self.sigma is not None
         corrected, several = self.correction in ("bartlett", "adjusted"), len(self.measures) > 1
         functional = [measure for measure in self.measures if measure.functional]
-        not_mean = "".join(f"{measure.name!r}, which is not a mean over rows" for measure in functional[:1])
-        signed = any(measure.functional in ("r2", "quantile") for measure in functional)
-        yield published and best, "method: 'published' is", f"reference={self.reference!r}, an estimated choice"
-        if self.sigma is not None:
-            yield any(measure.binary for measure in self.measures), "scale: 'standardized' is", "a 0/1 metric"
-            yield bool(functional), "scale: 'standardized' is", not_mean
-            yield corrected, "correction:", "scale='standardized'"
-            yield given, "given:", "scale='standardized'"
-            yield published, "method: 'published' is", "scale='standardized'"
-            yield estimate, "reference: an Estimate is", "scale='standardized'"
-        yield bool(functional) and given, "given:", not_mean
-        yield bool(functional) and estimate, "reference: an Estimate is", not_mean
-        yield bool(functional) and corrected, "correction:", not_mean
-        yield signed and self.link.ratio, f"scale: {self.link.name!r} is", f"{not_mean} and can be negative"
-        eel = self.likelihood.kind == "eel"
-        yield given and (published or eel or corrected), "given:", f"method={self.method}"
-        yield given and several, "given:", "several metrics"
-        yield corrected and self.source.designed, "correction:", "weight or cluster, which have their own law"
-        yield corrected and estimate and target.joint and not self.jointly, "correction:", "an Estimate as reference"
-        adjusted = target.joint and self.correction == "adjusted"
-        yield adjusted, "correction: 'adjusted' is", "an estimated reference; use 'bartlett'"
-        yield several and target.to.is_value, "reference: a number is", "several metrics"
-
-    # The options, resolved.
-
-    @cached_property
-    def likelihood(self) -> LikelihoodOption:
-        """The method with its options."""
-        if isinstance(self.method, LikelihoodOption):
-            return self.method
-        return LikelihoodOption(published=True) if self.method == "published" else LikelihoodOption(self.method)
-
-    @property
-    def correction(self) -> Correction:
-        """The correction of T. The automatic one of `flag` is not one of T: rates with few cases use their score."""
-        method = self.likelihood
-        if method.correction != "auto":
-            return method.correction
-        automatic = self.jointly and method.kind == "el" and not (method.published or self.source.designed)
-        return "auto" if automatic and self.given is None else None
-
-    @property
-    def interval(self) -> Interval:
-        """The kind of intervals."""
-        return "simultaneous" if self.jointly else self.likelihood.interval
-
-    @property
-    def sigma(self) -> Sigma | None:
-        """Whose standard deviation is the unit of disparities; None if they are not standardized."""
-        if isinstance(self.scale, StandardizedOption):
-            return self.scale.sigma
-        return "population" if self.scale == "standardized" else None
-
-    @property
-    def base_scale(self) -> Scale:
-        """The scale before standardization."""
-        if isinstance(self.scale, StandardizedOption) or self.scale == "standardized":
-            return "difference"
-        return self.scale
-
-    @property
-    def link(self) -> Link:
-        """The scale as the likelihoods know it."""
-        return LINKS[self.base_scale]
+        special, not_mean, signed = bool(functional), "", False
+        if functional:
+            not_mean = f"{functional[0].name!r}, which is not a mean over rows"
+            signed = bool({"r2", "quantile"} & {measure.functional for measure in functional})
+        binary = [measure for measure in self.measures if measure.binary]
+        bound = "a tolerance, because one bound cannot show that a disparity is within it"
+        reference = f"reference={self.reference!r}"
+        by_method = published or method.kind == "eel" or corrected
+        return [
+            (self.interval == "one-sided" and self.tolerance is not None, "interval: 'one-sided' is", bound),
+            (best and self.adjust == "max-t", "adjust: 'max-t' is", reference),
+            (published and best, "method: 'published' is", f"{reference}, an estimated choice"),
+            (standard and bool(binary), "scale: 'standardized' is", "a 0/1 metric"),
+            (standard and special, "scale: 'standardized' is", not_mean),
+            (standard and corrected, "correction:", "scale='standardized'"),
+            (standard and given, "given:", "scale='standardized'"),
+            (standard and published, "method: 'published' is", "scale='standardized'"),
+            (standard and estimate, "reference: an Estimate is", "scale='standardized'"),
+            (special and given, "given:", not_mean),
+            (special and estimate, "reference: an Estimate is", not_mean),
+            (special and corrected, "correction:", not_mean),
+            (signed and self.link.ratio, f"scale: {self.link.name!r} is", f"{not_mean} and can be negative"),
+            (given and by_method, "given:", f"method={self.method}"),
+            (given and several, "given:", "several metrics"),
+            (corrected and self.source.designed, "correction:", "weight or cluster, which have their own law"),
+            (
+                corrected and estimate and target.joint and not self.jointly,
+                "correction:",
+                "an Estimate as reference",
+            ),
+            (
+                target.joint and self.correction == "adjusted",
+                "correction: 'adjusted' is",
+                "an estimated reference; use 'bartlett'",
+            ),
+            (several and target.to.is_value, "reference: a number is", "several metrics"),
+        ]
 
     @property
     def side(self) -> Against:
-        """The side on which disparities are looked for."""
         return "two-sided"
 
     @property
-    def outside(self) -> Against:
-        """The alternative to an interval."""
-        return "outside-published" if self.likelihood.published else "outside"
+    def hypothesis(self) -> Hypothesis | None:
+        """|ε| <= t, or t <= ε <= 1/t for ratios, with t the tolerance; one end if only one side is looked at.
 
-    @property
-    def tolerated(self) -> Hypothesis | None:
-        """|ε| <= t, or t <= ε <= 1/t for ratios, with t the tolerance; one end if only one side is looked at."""
+        None if only a joint hypothesis is tested.
+        """
         if self.tolerance is None:
             return None
         low, high = (self.tolerance, 1.0 / self.tolerance) if self.link.ratio else (-self.tolerance, self.tolerance)
@@ -187,11 +193,6 @@ class ComparisonPlan(Plan):
             low = high = high if self.side == "greater" else low
             return Hypothesis(low, high, self.side)
         return Hypothesis(low, high, self.outside)
-
-    @property
-    def hypothesis(self) -> Hypothesis | None:
-        """The null hypothesis about each group; None if only a joint one is tested."""
-        return self.tolerated
 
     @cached_property
     def target(self) -> Reference:
@@ -206,14 +207,12 @@ class ComparisonPlan(Plan):
 
     @property
     def plugged_in(self) -> bool:
-        """Whether an estimated reference is treated as known."""
         return not self.target.joint and self.target.to is not To.NUMBER
 
     # What is read.
 
     @cached_property
     def grouping(self) -> Grouping:
-        """The groups, and the strata they are compared within."""
         grouping = self.source.grouping(self.groups, self.depth)
         if self.given is None:
             return grouping
@@ -221,12 +220,10 @@ class ComparisonPlan(Plan):
 
     @property
     def overlapping(self) -> bool:
-        """Whether a row can be in several groups."""
         return len(list(self.grouping.subsets)) > 1
 
     @cached_property
     def measures(self) -> tuple[Measure, ...]:
-        """The metrics, bound to the columns."""
         roles = {"outcome": self.outcome, "prediction": self.prediction, "score": self.score}
         return tuple(
             measure(self.source, metric, grouping=self.grouping, positive=self.positive, **roles)
@@ -253,7 +250,6 @@ class ComparisonPlan(Plan):
 
     @property
     def counted(self) -> tuple[Request, ...]:
-        """The requests for which counts are enough."""
         pairs = zip(self.measures, self.metric_requests, strict=True)
         return tuple(request for measure, request in pairs if not self.by_row(measure))
 
@@ -262,48 +258,56 @@ class ComparisonPlan(Plan):
         """One request for all metrics that need counts, if one pass can serve them."""
         return shared_cells(self.counted) if len(self.counted) > 1 else None
 
-    @cached_property
+    @property
+    def one_pass(self) -> bool:
+        return self.shared is not None and not any(map(self.by_row, self.measures))
+
+    @property
     def side_by_side(self) -> bool:
         """Whether a joint test of several metrics needs the values of the same rows; counts are not enough then."""
-        joint = self.jointly and len(self.measures) > 1
-        return joint and (self.shared is None or any(map(self.by_row, self.measures)))
+        return self.jointly and len(self.measures) > 1 and not self.one_pass
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        """The grouped passes over the rows, where counts are enough."""
         if self.side_by_side:
             return ()
         return self.counted if self.shared is None else (self.shared,)
 
     def solver(self, sums: MetricRows, rng: np.random.Generator) -> Solver:
         """The likelihoods of one metric's groups; a joint test corrects its own statistic, not those of the groups."""
-        _refuse_values(sums, self)
-        method = self.likelihood
+        values = sums.value if sums.inside is None else sums.value[sums.inside]
+        name, method = sums.measure.name, self.likelihood
+        if self.link.ratio and not sums.binary and values.size and (least := float(values.min())) < 0:
+            raise UsageError(
+                f"scale: {self.scale!r} needs values that are never negative; {name!r} goes down to {least:g}. Use "
+                "scale='difference'."
+            )
+        if self.sigma == "reference" and not np.ptp(sums.value[sums.in_reference]):
+            raise UsageError(
+                f"scale: {name!r} is the same in every row of {self.target.group}, whose standard deviation is 0. Use "
+                "scale='standardized'."
+            )
         as_published = method.published and self.target.to is To.NUMBER
-        solver = Solver(
+        return Solver(
             sums,
             self.target,
             method.kind,
             None if self.jointly else self.correction,
             method.resamples,
             rng,
+            self.min_size,
             self.link,
             self.base_scale,
             self.sigma,
             scored=method.correction == "auto" and method.kind == "el" and not as_published,
-        )
-        return solver.with_sides(self.min_size)
+        ).with_sides()
 
-    # What it is called.
-
-    @cached_property
+    @property
     def factors(self) -> tuple[str, ...]:
-        """The factors of the strata, in the readers' words."""
         return tuple(self.source.labels.columns.get(factor.name, factor.name) for factor in self.grouping.strata)
 
-    @cached_property
+    @property
     def bands(self) -> Mapping[str, tuple[str, ...]]:
-        """The bands of the factors that are cut into bands."""
         labels = self.source.labels
         return {
             name: tuple(labels.values.get(factor.name, {}).get(label, in_words(label)) for label in factor.labels)
@@ -335,7 +339,6 @@ def read(plan: ComparisonPlan) -> tuple[MetricRows, ...]:
 
 
 def _rows_of(answer: Sample, measure: Measure, plan: ComparisonPlan) -> MetricRows:
-    """The lines of one metric, and the groups they belong to."""
     weight, keys = answer.weight, answer.columns
     measure.refuse_absent(answer)
     inside, value = measure.inside(answer), measure.value(answer)
@@ -350,8 +353,11 @@ def _rows_of(answer: Sample, measure: Measure, plan: ComparisonPlan) -> MetricRo
     partitions = tuple(replace(partition, codes=partition.codes[lines]) for partition in answer.partitions)
     groups = len(partitions) - (plan.given is not None)
     sums = MetricRows(
+        binary=measure.binary,
+        value=value[lines],
+        weight=None if weight is None else weight[lines],
+        influence=influence,
         measure=measure,
-        lines=Lines(measure.binary, value[lines], None if weight is None else weight[lines], influence),
         partitions=partitions[:groups],
         strata=None if plan.given is None else partitions[-1],
         sizes=tuple(partition.sum(rows) for partition in answer.partitions[:groups]),
@@ -377,22 +383,6 @@ def _rows_of(answer: Sample, measure: Measure, plan: ComparisonPlan) -> MetricRo
     return sums
 
 
-def _refuse_values(sums: MetricRows, plan: ComparisonPlan) -> None:
-    """A ratio of means needs values that are never negative, and a unit must not be 0."""
-    values, name = sums.lines.value if sums.inside is None else sums.lines.value[sums.inside], sums.measure.name
-    if plan.link.ratio and not sums.measure.binary and values.size and (least := float(values.min())) < 0:
-        raise UsageError(
-            f"scale: {plan.scale!r} needs values that are never negative; {name!r} goes down to {least:g}. Use "
-            "scale='difference'."
-        )
-    chosen = sums.in_reference if plan.sigma == "reference" else None
-    if chosen is not None and not np.ptp(sums.lines.value[chosen]):
-        raise UsageError(
-            f"scale: {name!r} is the same in every row of {plan.target.group}, whose standard deviation is 0. Use "
-            "scale='standardized'."
-        )
-
-
 # ---- evidence
 
 
@@ -411,26 +401,19 @@ def names_of(columns: Mapping[str, Any], which: npt.ArrayLike) -> tuple[str, ...
 
 
 def common(
-    record: Callable[..., Provenance],
-    plan: ComparisonPlan,
-    solvers: Sequence[Solver],
-    columns: Mapping[str, Any],
-    *,
-    random: bool,
+    record: Callable[..., Provenance], plan: ComparisonPlan, solvers: Sequence[Solver], *, random: bool
 ) -> dict[str, Any]:
     """The fields of both results that do not depend on decisions; ``random``: whether anything was drawn."""
-    rows = [solver.sums for solver in solvers]
-    gaps: Gaps | Widest | None = None
-    if plan.given is None or plan.jointly:
-        gaps = Gaps(solvers, plan.alpha, plan.min_size)
-        if any(plan.by_row(part.measure) or part.design is not None for part in rows):
+    gaps: Gaps | Widest | None = Gaps(solvers, plan.alpha) if plan.given is None or plan.jointly else None
+    used = solvers[0].sums.used
+    dropped: dict[str, int] = {}
+    for solver in solvers:
+        used = used if len(solvers) == 1 else max(used, solver.sums.rows)
+        dropped |= solver.sums.dropped
+        if isinstance(gaps, Gaps) and (plan.by_row(solver.sums.measure) or solver.sums.design is not None):
             gaps = gaps.widest  # later it would need the rows
-    used = rows[0].used if len(rows) == 1 else max(part.rows for part in rows)
-    dropped = {name: n for part in rows for name, n in part.dropped.items()}
-    rates = {bound.name: metric in RATES for bound, metric in zip(plan.measures, listed(plan.metric), strict=True)}
     return {
         "provenance": record(rows=used, dropped=dropped, random=random),
-        "shares": tuple(rates[metric] for metric in columns["metrics"]),
         "reference": words.reference(plan.target),
         "reference_kind": plan.target.to,
         "scale": plan.base_scale if plan.sigma is None else "standardized",
@@ -439,9 +422,8 @@ def common(
         "alpha": plan.alpha,
         "tolerance": plan.tolerance,
         "sigma": plan.sigma,
-        "given": plan.factors,
-        "bands": plan.bands,
         "_widest_gap": gaps,
+        **({} if plan.given is None else {"given": plan.factors, "bands": plan.bands}),
     }
 
 
@@ -520,7 +502,6 @@ class GroupEvidence(Evidence):
 
     @property
     def widest_gap(self) -> Widest | None:
-        """The same, or None."""
         gap = self._widest_gap
         return gap.widest if isinstance(gap, Gaps) else gap
 
@@ -575,7 +556,6 @@ class GroupEvidence(Evidence):
         return {name: v for name, v in columns.items() if name != "metric" or len(set(self.metrics)) > 1}
 
     def pages(self) -> Mapping[str, Columns]:
-        """Within strata, the table and, if any are listed, the strata; their numbers are raw."""
         strata = {} if self.effects is None else self._by_stratum(self.effects)
         if not len(strata.get("stratum", ())):
             return {}
@@ -586,7 +566,6 @@ class GroupEvidence(Evidence):
         }
 
     def headings(self) -> Mapping[str, str]:
-        """Those of computed columns too, and of columns that are adjusted within strata."""
         return {**Evidence.headings(self), **words.WORKED_OUT, **(words.ADJUSTED if self.given else {})}
 
     def units(self) -> Mapping[str, str]:
@@ -599,34 +578,28 @@ class GroupEvidence(Evidence):
         return rates | (dict.fromkeys(differences, "points") if self.scale == "difference" else {})
 
     def table_note(self) -> str:
-        """Within strata, what adjusted numbers are."""
         return words.adjusted_note(self.scale) if self.given else ""
 
     @property
     def all_shares(self) -> bool:
-        """Whether every metric is a share of people."""
         return bool(self.shares) and all(self.shares)
 
     @property
     def link(self) -> Link:
-        """The scale of the disparities."""
         return LINKS["difference" if self.sigma is not None else self.scale]
 
     @property
     def reach(self) -> float | None:
-        """The tolerance on that scale."""
         return self.link.reach(self.tolerance)
 
     # Words.
 
     @property
     def method(self) -> str:  # type: ignore[override]
-        """The name of the method."""
         return words.STRATA_METHOD if self.given else words.METHOD
 
     @property
     def references(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Where the method is described."""
         return (*words.REFERENCES, *(words.STRATA_REFERENCES if self.given else ()))
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:

@@ -11,16 +11,15 @@ import numpy as np
 
 from isonomy.frames import Group, Groups, MetricLike
 from isonomy.frames.expressions import Scalar
-from isonomy.frames.metrics import ERRORS, canonical, listed
+from isonomy.frames.metrics import ERRORS, RATES, canonical, listed
 from isonomy.groups import words
 from isonomy.groups.disparities import MOST_GROUPS, ComparisonPlan, Given, GroupEvidence, common, names_of, read
-from isonomy.groups.likelihood import families
-from isonomy.groups.likelihood.comparison import Solver, likelihoods
+from isonomy.groups.likelihood import comparison
+from isonomy.groups.likelihood.comparison import Solver
 from isonomy.groups.likelihood.lines import MetricRows
-from isonomy.groups.likelihood.reference import ReferenceLike, To
+from isonomy.groups.likelihood.profile import Corrected, lopsided
 from isonomy.groups.likelihood.strata import SHOWN, account_for_strata
-from isonomy.groups.likelihood.variants import Corrected, lopsided
-from isonomy.groups.options import MOVED, Method, NullOption, ScaleLike
+from isonomy.groups.options import MOVED, NO_DIFFERENCE, Method, NullOption, ReferenceLike, ScaleLike, To
 from isonomy.inference import Verdict, conclude, inside, rejected
 from isonomy.inference.decide import Alternative, Decisions
 from isonomy.inference.effect import Against, Hypothesis, Rescaled
@@ -193,7 +192,7 @@ def flag(
     random = plan.adjust == "max-t" or (plan.correction == "bartlett" and plan.target.joint)
     return FlagResult(
         **columns,
-        **common(record, plan, solvers, columns, random=random),
+        **common(record, plan, solvers, random=random),
         null=words.null(plan),
         notes=notes(columns, tests, plan, rows_read),
         null_low=plan.hypothesis.low,
@@ -219,7 +218,6 @@ class FlagPlan(ComparisonPlan):
     better: Better
 
     def refusals(self) -> Iterator[tuple[bool, str]]:
-        """The combinations that are refused, with the message for each."""
         nulls, best = self.null_option, self.target.to.best
         faced = {To.HIGHEST: "less", To.LOWEST: "greater"}.get(self.target.to, "")
         yield (
@@ -242,24 +240,11 @@ class FlagPlan(ComparisonPlan):
         )
         yield from ComparisonPlan.refusals(self)
 
-    def conflicts(self) -> Iterator[tuple[bool, str, str]]:
-        """Options that exclude each other: whether both are given, and what they are."""
-        one_sided = self.interval == "one-sided" and self.tolerance is not None
-        yield (
-            one_sided,
-            "interval: 'one-sided' is",
-            "a tolerance, because one bound cannot show that a disparity is within it",
-        )
-        highest = self.target.to.best and self.adjust == "max-t"
-        yield highest, "adjust: 'max-t' is", f"reference={self.reference!r}"
-        yield from ComparisonPlan.conflicts(self)
-
     @cached_property
     def null_option(self) -> NullOption:
-        """The null hypothesis in its full form."""
-        if isinstance(self.null, NullOption):
-            return self.null
-        return NullOption() if self.null is None else NullOption(*np.atleast_1d(self.null).tolist())
+        if self.null is None:
+            return NO_DIFFERENCE
+        return self.null if isinstance(self.null, NullOption) else NullOption(*np.atleast_1d(self.null).tolist())
 
     @property
     def side(self) -> Against:
@@ -270,15 +255,14 @@ class FlagPlan(ComparisonPlan):
 
     @cached_property
     def hypothesis(self) -> Hypothesis:
-        """The null hypothesis about each group."""
         low = self.link.equal if self.null_option.low is None else float(self.null_option.low)
         high = low if self.null_option.high is None else float(self.null_option.high)
-        return self.tolerated or Hypothesis(low, high, self.side)
+        return super().hypothesis or Hypothesis(low, high, self.side)
 
     @property
     def dependent(self) -> bool:
         """Whether tests depend on one another, through common rows or an estimated reference."""
-        return self.overlapping or self.target.to is not To.NUMBER
+        return self.target.to is not To.NUMBER or self.overlapping
 
 
 # ---- read: see `isonomy.groups.disparities.read`
@@ -294,48 +278,59 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
     Bartlett factor could not be computed; the p-values with the error of the reference treated ``otherwise``; and
     p-values ``drawn`` (draws x groups) under the null hypotheses with their dependence, if the adjustment needs them.
     """
-    totals = families.combined_spread(solvers)
+    totals = comparison.combined_spread(solvers) if plan.source.designed else None
     if totals is not None:
-        families.mark_few_clusters(solvers, totals)
-    plain = effects = likelihoods(solvers)
-    sides, design, law = [side for solver in solvers for side in solver.sides], None, None
+        comparison.mark_few_clusters(solvers, totals)
+    plain = effects = comparison.likelihoods(solvers)
+    design, law = None, None
     if totals is not None:
-        law = families.law_of_design(solvers, totals)
+        law = comparison.law_of_design(solvers, totals)
         effects, design = effects if plan.target.to.best else effects.under(law), totals.effect(law)
     tested, disparity, error = effects.tested, effects.value, effects.standard_error
-    groups = tuple(group for side in sides for group in side.partition.groups)
-    same = families.same_hypotheses(solvers, plan.hypothesis)
-    statistic, pvalue = np.full(tested.shape, np.nan), np.full(tested.shape, np.nan)
+    reference, status = comparison.stacked(solvers, "reference"), comparison.stacked(solvers, "status")
+    same = comparison.same_hypotheses(solvers, plan.hypothesis)
+    statistic, pvalue = np.full((2, tested.size), np.nan)
     otherwise: FloatArray | None = None
     drawn: tuple[FloatArray, ...] = ()
+    side: Alternative = "two-sided"
     if plan.hypothesis is not None:
-        statistic, pvalue = (np.where(tested, values, np.nan) for values in effects.test(plan.hypothesis))
-        pvalue = np.where(np.isnan(statistic), np.nan, pvalue)
+        side = plan.hypothesis.side
+        statistic, pvalue = np.where(tested, effects.test(plan.hypothesis), np.nan)
+        pvalue[np.isnan(statistic)] = np.nan
     if isinstance(plan, FlagPlan):
-        other = None if plan.given is not None else families.treated_otherwise(solvers, plain)
+        other = None if plan.given is not None else comparison.treated_otherwise(solvers, plain)
         otherwise = None if other is None else np.where(tested, other.test(plan.hypothesis)[1], np.nan)
         drawn = _draws(solvers, plan, disparity, error, tested)
-    side: Alternative = "two-sided" if plan.hypothesis is None else plan.hypothesis.side
     # Two groups that share one hypothesis still have two intervals.
     low, high = effects.limits(plan.alpha, plan.interval, side, int(tested.sum()))
-    inner = [(where, part.inner if isinstance(part, Rescaled) else part) for where, part in plain.parts]
-    missing = [where[np.isnan(part.factor)] for where, part in inner if isinstance(part, Corrected)]
-    skewed = np.zeros(tested.shape, dtype=bool)
-    if design is None:  # otherwise the law is that of the clusters, and groups with too few are not tested
-        among = 1 if plan.adjust == "none" else np.unique(same[tested]).size
-        for where, part in plain.parts:
+    groups: list[Group] = []
+    which: list[int] = []  # the metric of each line
+    for i, solver in enumerate(solvers):
+        for partition in solver.sums.partitions:
+            groups += partition.groups
+        which += [i] * (len(groups) - len(which))
+    uncorrected, skewed = [], np.zeros(tested.shape, dtype=bool)
+    among = 1 if plan.adjust == "none" else np.unique(same[tested]).size
+    for where, part in plain.parts:
+        if design is None:  # otherwise the law is that of the clusters, and groups with too few are not tested
             skewed[where] = lopsided(part, plan.alpha, among)
+        inner = part.inner if isinstance(part, Rescaled) else part
+        if isinstance(inner, Corrected):
+            uncorrected += [str(groups[i]) for i in where[np.isnan(inner.factor)]]
+    facts = [
+        (m.name, m.binary, kind in RATES, kind in ERRORS)
+        for m, kind in zip(plan.measures, listed(plan.metric), strict=True)
+    ]
+    metrics, binary, shares, errors = np.array(facts, dtype=object)[which].T
+    binary = binary.astype(bool)
     effect = np.ones(disparity.shape) if law is None else law.effect
-    places = list(zip(solvers, families.places_of(solvers), strict=True))
-    reference, status = (np.concatenate([getattr(side, name) for side in sides]) for name in ("reference", "status"))
-    binary = np.concatenate([np.full(lines.stop - lines.start, part.sums.measure.binary) for part, lines in places])
-    deviations = [part.deviation(side) for part in solvers for side in part.sides if part.sigma is not None]
     columns: dict[str, Any] = {
-        "metrics": tuple(part.sums.measure.name for part, lines in places for _ in range(lines.start, lines.stop)),
-        "groups": groups,
-        "size": np.concatenate([side.size for side in sides]),
-        "n": np.concatenate([side.rows for side in sides]),
-        "estimate": np.concatenate([side.estimate for side in sides]),
+        "metrics": tuple(metrics),
+        "shares": tuple(shares),
+        "groups": tuple(groups),
+        "size": comparison.stacked(solvers, "size"),
+        "n": comparison.stacked(solvers, "rows"),
+        "estimate": comparison.stacked(solvers, "estimate"),
         "reference_value": reference,
         "disparity": disparity,
         "standard_error": error,
@@ -345,13 +340,8 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
         "pvalue": pvalue,
         "status": status,
         "design": design,
-        "sigma_value": np.concatenate(deviations) if deviations else None,
-        "planning_error": np.concatenate(
-            [
-                families.planning_error(part, disparity[lines], error[lines], tested[lines], effect[lines])
-                for part, lines in places
-            ]
-        ),
+        "sigma_value": None if plan.sigma is None else np.concatenate([part.deviations() for part in solvers]),
+        "planning_error": comparison.planning_error(solvers, disparity, error, tested, effect, binary),
         "planning_rate": np.where(binary & (plan.given is None), reference, np.nan),
         "planning_df": np.full(error.shape, np.inf) if law is None else law.df,
     }
@@ -361,9 +351,10 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
         "tested": tested,
         "status": status,
         "binary": binary,
+        "errors": errors.astype(bool),
         "same": same,
         "skewed": skewed,
-        "uncorrected": tuple(str(groups[i]) for where in missing for i in where),
+        "uncorrected": tuple(uncorrected),
         "otherwise": otherwise,
         "drawn": drawn,
     }
@@ -377,11 +368,11 @@ def _draws(
     if plan.target.to.best:
         return ()
     if plan.adjust == "max-t":
-        return families.max_t_draws(solvers, plan.hypothesis, disparity, error, tested)
+        return comparison.max_t_draws(solvers, plan.hypothesis, disparity, error, tested)
     if plan.adjust != "bh" or plan.sigma is not None or not plan.dependent:
         return ()
-    one_pass = plan.shared is not None and not any(map(plan.by_row, plan.measures))
-    return families.rate_draws(solvers, plan.hypothesis, disparity, error, tested, alpha=plan.alpha, one_pass=one_pass)
+    null, alpha, one_pass = plan.hypothesis, plan.alpha, len(solvers) == 1 or plan.one_pass
+    return comparison.rate_draws(solvers, null, disparity, error, tested, alpha=alpha, one_pass=one_pass)
 
 
 # ---- decide
@@ -402,18 +393,16 @@ def decide(columns: Mapping[str, Any], tests: Mapping[str, Any], plan: FlagPlan)
     if tests["otherwise"] is not None:
         other = rejected(_adjusted(tests["otherwise"], columns, tests, plan), plan.alpha)
         otherwise = names_of(columns, other != rejected(adjusted, plan.alpha))
-    lower = {
-        bound.name: (plan.better or ("lower" if metric in ERRORS else "higher")) == "lower"
-        for bound, metric in zip(plan.measures, listed(plan.metric), strict=True)
-    }
-    better = plan.hypothesis.direction(columns["disparity"]) * [-1 if lower[name] else 1 for name in columns["metrics"]]
+    lower = tests["errors"] if plan.better is None else plan.better == "lower"
+    better = plan.hypothesis.direction(columns["disparity"]) * np.where(lower, -1.0, 1.0)
+    direction = np.where(better > 0, words.FAVORED, words.DISFAVORED)
+    direction[np.array(shown.verdicts, dtype=object) != Verdict.VIOLATION] = ""
     return {
         "adjusted_pvalue": adjusted,
         "verdict": shown.verdict,
         "verdicts": shown.verdicts,
         "direction": tuple(
-            "" if verdict is not Verdict.VIOLATION else words.FAVORED if sign > 0 else words.DISFAVORED
-            for sign, verdict in zip(better, shown.verdicts, strict=True)
+            np.where(np.array(shown.verdicts, dtype=object) == Verdict.VIOLATION, direction, "").tolist()
         ),
         "status": status,
         "otherwise": otherwise,
@@ -476,15 +465,20 @@ def large_differences(columns: Mapping[str, Any], plan: ComparisonPlan) -> BoolA
 def notes(
     columns: Mapping[str, Any], tests: Mapping[str, Any], plan: FlagPlan, rows: Sequence[MetricRows]
 ) -> tuple[Note, ...]:
-    """What the reader must know."""
     adjusted, several = columns["adjusted_pvalue"], len(plan.measures) > 1
     more = [*common_notes(columns, tests, plan, rows), *note_if("uncorrected", tests["uncorrected"])]
     if plan.adjust.startswith("bh") and plan.dependent and int(tests["tested"].sum()) > 1:
-        more += _dependence(adjusted, tests, plan)
+        if len(tests["drawn"]) != 1:
+            more.append(Note("dependence"))
+        else:  # the effect on the false discovery rate is measured, and reported only if it matters
+            drawn = tests["drawn"][0][:, tests["tested"]]
+            rate = false_discoveries(drawn, plan.alpha, rejected(adjusted, plan.alpha)[tests["tested"]])
+            if rate > plan.alpha + 3.0 * float(np.sqrt(plan.alpha * (1.0 - plan.alpha) / len(drawn))):
+                more.append(Note("dependence_measured", values={"rate": rate, "alpha": plan.alpha}))
     if plan.adjust == "bh-tree":
         unreached = int((np.isnan(adjusted) & ~np.isnan(columns["pvalue"])).sum())
         more.append(Note("tree_levels", values={"unreached": unreached, "several": several}))
-    flagged = np.array([verdict is Verdict.VIOLATION for verdict in columns["verdicts"]], dtype=bool)
+    flagged = np.array(columns["verdicts"], dtype=object) == Verdict.VIOLATION
     equality = plan.hypothesis.low == plan.hypothesis.high == plan.link.equal
     if equality and (flagged & ~large_differences(columns, plan)).any():
         more.append(Note("large_sample"))
@@ -494,23 +488,14 @@ def notes(
     return tuple(more)
 
 
-def _dependence(adjusted: FloatArray, tests: Mapping[str, Any], plan: FlagPlan) -> list[Note]:
-    """The effect of dependence on the false discovery rate: measured, and reported only if it matters."""
-    if len(tests["drawn"]) != 1:
-        return [Note("dependence")]
-    drawn = tests["drawn"][0][:, tests["tested"]]
-    rate = false_discoveries(drawn, plan.alpha, rejected(adjusted, plan.alpha)[tests["tested"]])
-    error = float(np.sqrt(plan.alpha * (1.0 - plan.alpha) / len(drawn)))
-    measured = Note("dependence_measured", values={"rate": rate, "alpha": plan.alpha})
-    return [measured] if rate > plan.alpha + 3.0 * error else []
-
-
 def common_notes(
     columns: Mapping[str, Any], tests: Mapping[str, Any], plan: ComparisonPlan, rows: Sequence[MetricRows]
 ) -> Iterator[Note]:
     """Dropped rows, strata, groups with a status, and a reference whose error is ignored."""
     status, first = columns["status"], tests["status"]
-    dropped = {name: n for part in rows for name, n in part.dropped.items()}
+    dropped: dict[str, int] = {}
+    for part in rows:
+        dropped |= part.dropped
     if any(dropped.values()):
         yield Note("dropped", values=dropped)
     if plan.given is not None:

@@ -20,8 +20,8 @@ from isonomy.frames import Group, Grouping, Groups, Partition, Request, Sample
 from isonomy.frames.metrics import Measure, measure
 from isonomy.groups import words
 from isonomy.groups.likelihood.comparison import pair_effect
-from isonomy.groups.likelihood.means import Binary
-from isonomy.groups.likelihood.profile import LOG, Kind, ProfileLikelihood, linked
+from isonomy.groups.likelihood.means import LOG, Binary, linked
+from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
 from isonomy.inference import Verdict, conclude, rejected
 from isonomy.inference.decide import Alternative
 from isonomy.inference.designs import FEWEST, DesignEffect, Influence, Law, Spread, spread

@@ -32,18 +32,8 @@ import numpy.typing as npt
 from scipy import special
 
 from isonomy.errors import UsageError
-from isonomy.groups.likelihood.means import Binary
-from isonomy.groups.likelihood.profile import (
-    IDENTITY,
-    LINKS,
-    LOGIT,
-    Kind,
-    Link,
-    OnScale,
-    ProfileLikelihood,
-    linked,
-    odds_in_whole,
-)
+from isonomy.groups.likelihood.means import IDENTITY, LINKS, LOGIT, Binary, Link, linked
+from isonomy.groups.likelihood.profile import Kind, OnScale, ProfileLikelihood, odds_in_whole
 from isonomy.groups.options import ScaleName
 from isonomy.inference.decide import Alternative, inside, rejected
 from isonomy.inference.designs import FEWEST

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from math import isfinite, nan
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from isonomy.inference import Verdict, inside, rejected
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from isonomy.groups.disparities import ComparisonPlan, GroupEvidence
     from isonomy.groups.flag import FlagPlan, FlagResult
     from isonomy.groups.impact import AdverseImpactResult
-    from isonomy.groups.likelihood.reference import Reference
+    from isonomy.groups.options import Reference
 
 # ---- groups one by one
 
@@ -62,7 +63,6 @@ ERROR_RATES = {
 
 
 def reference(target: Reference) -> str:
-    """What a reference is called in a sentence."""
     if (value := target.value) is not None:
         number = format(Decimal(f"{value:.6g}"), "f")
         return number if target.estimate is None else f"the estimate {number}"
@@ -72,7 +72,7 @@ def reference(target: Reference) -> str:
 
 def metric_nouns(metrics: Iterable[str]) -> str:
     """The metrics as nouns: 'true positive rate and false positive rate', 'share approved'."""
-    nouns = list(dict.fromkeys(phrases.noun(name) for name in metrics))
+    nouns = list(dict.fromkeys(map(phrases.noun, metrics)))
     return phrases.listed(nouns, limit=len(nouns))
 
 
@@ -88,7 +88,6 @@ def comparison(metric: str, reference: str, scale: str, *, value: bool, sigma: s
 
 
 def measured(r: GroupEvidence) -> str:
-    """What the disparities of a result are: the axis of its chart."""
     value = r.reference_kind.is_value
     return comparison(metric_nouns(r.metrics), r.reference, r.scale, value=value, sigma=r.sigma).rstrip(",")
 
@@ -101,8 +100,7 @@ def disparity(value: float, scale: str) -> str:
 
 
 def null(plan: FlagPlan) -> str:
-    """The null hypothesis about each group."""
-    tested, (measured, equal, share) = plan.hypothesis, _compared(plan)
+    tested, (measured, equal, share, among) = plan.hypothesis, _compared(plan)
     low, high, alternative = tested.low, tested.high, tested.alternative
     verbs = {"two-sided": "equals", "greater": "is at most", "less": "is at least"}
     if equal and alternative in verbs and low == high == 0:
@@ -113,39 +111,35 @@ def null(plan: FlagPlan) -> str:
         claim = f"{measured} {verbs[alternative]} {_amount(low, share)}"
     else:
         claim = f"{measured} lies between {_amount(low, share)} and {_amount(high, share)}"
-    return f"For each group, its {claim}{_among(plan)}."
+    return f"For each group, its {claim}{among}."
 
 
 def joint_null(plan: ComparisonPlan, groups: int, null: float | None) -> str:
     """The null hypothesis about all groups; ``null`` is None if it differs between groups."""
-    several, (measured, equal, share) = len(plan.measures) > 1, _compared(plan)
+    several, (measured, equal, share, among) = len(plan.measures) > 1, _compared(plan)
     everywhere = f"In all {counted(groups, several)} at once" if groups > 1 else "In the one group tested"
     if equal and null == 0:
-        return f"{everywhere}, the {equal.format('equals')}{_among(plan)}."
+        return f"{everywhere}, the {equal.format('equals')}{among}."
     value = "has the value given" if null is None else f"equals {_amount(null, share)}"
-    return f"{everywhere}, {measured} {value}{_among(plan)}."
+    return f"{everywhere}, {measured} {value}{among}."
 
 
-def _compared(plan: ComparisonPlan) -> tuple[str, str, bool]:
-    """What a disparity is; 'selection rate {} that of the population' for differences; whether it is in points."""
-    names, value = metric_nouns(measure.name for measure in plan.measures), plan.target.to.is_value
+def _compared(plan: ComparisonPlan) -> tuple[str, str, bool, str]:
+    """What a disparity is; 'selection rate {} that of the population' for differences; if it is in points; for whom."""
+    names, value = metric_nouns(map(attrgetter("name"), plan.measures)), plan.target.to.is_value
     other = reference(plan.target)
     measured = comparison(names, other, plan.base_scale, value=value, sigma=plan.sigma)
     plain = plan.base_scale == "difference" and plan.sigma is None
     equal = f"{names} {{}} {other if value else f'that of {other}'}" if plain else ""
-    return measured, equal, plain and all(measure.binary for measure in plan.measures)
+    among = "" if plan.given is None else f", comparing people {alike(plan.factors, plan.bands)}"
+    return measured, equal, plain and all(map(attrgetter("binary"), plan.measures)), among
 
 
 def _amount(value: float, points: bool) -> str:
     return f"{'-' if value < 0 else ''}{phrases.points(value)}" if points else phrases.number(value)
 
 
-def _among(plan: ComparisonPlan) -> str:
-    return "" if plan.given is None else f", comparing people {alike(plan.factors, plan.bands)}"
-
-
 def group_finding(r: FlagResult, i: int) -> str:
-    """One group: effect size, interval, p-value and verdict."""
     share, ends, value = r.shares[i], (float(r.ci_low[i]), float(r.ci_high[i])), float(r.disparity[i])
     weighted = "by weight, " if r.provenance.options.get("weight") is not None else ""
     adjusted = f" adjusted for {phrases.listed(r.given)}" if r.given else ""
@@ -167,7 +161,6 @@ def group_finding(r: FlagResult, i: int) -> str:
 
 
 def _shown(r: FlagResult, i: int) -> str:
-    """What was shown about one group."""
     verdict, side = r.verdicts[i], "" if r.reference_kind.best else r.alternative
     if r.tested and verdict is Verdict.VIOLATION:
         return f"Shown to differ from {r.tested}: {OTHER_NULL.get(r.direction[i], '')}."
@@ -203,13 +196,11 @@ def null_phrase(r: GroupEvidence, low: float, high: float, alternative: str) -> 
 
 
 def other_null_verdict(r: GroupEvidence, tested: str) -> str:
-    """The verdict on a null hypothesis other than equality."""
     shown = "at least one group differs" if r.verdict is Verdict.VIOLATION else "no group was shown to differ"
     return f"{r.definition.badge(r.verdict.value)}: {shown} from {tested}."
 
 
 def within_one_side(r: FlagResult) -> str:
-    """The verdict on a tolerance with one side."""
     beyond = f"not to {BEYOND[r.alternative]} the reference by more than the tolerance"
     return f"Within tolerance: every group was shown {beyond}."
 
@@ -253,12 +244,10 @@ def flag_overview(r: FlagResult, order: Sequence[int]) -> str:
 
 
 def against_best(best: str) -> str:
-    """What intervals refer to if groups are compared with the best of their columns."""
     return f"The {best} is itself estimated. Intervals and p-values account for the uncertainty about which one it is."
 
 
 def alone(r: GroupEvidence) -> tuple[str, ...]:
-    """The groups that have nobody to be compared with."""
     pairs = zip(r.labels, r.status, strict=True)
     named = [label for label, status in pairs if status is Status.REFERENCE and label != r.reference]
     groups = phrases.listed(list(dict.fromkeys(named)))
@@ -266,7 +255,6 @@ def alone(r: GroupEvidence) -> tuple[str, ...]:
 
 
 def decided_otherwise(r: FlagResult) -> str:
-    """What the other treatment of the reference's error would have concluded."""
     groups = phrases.listed(r.otherwise)
     if r.joint:
         return (
@@ -281,7 +269,6 @@ def decided_otherwise(r: FlagResult) -> str:
 
 
 def intervals(kind: str, alpha: float) -> str:
-    """The intervals of a chart."""
     level = f"{100 * (1 - alpha):g} % intervals"
     return level if kind == "pointwise" else f"{kind.capitalize()} {level}"
 
@@ -306,7 +293,6 @@ def error_rates(
 
 
 def assumptions(r: GroupEvidence) -> tuple[tuple[str, str], ...]:
-    """What is assumed, and how it was checked or why it cannot be."""
     error = "Its sampling error is part of the test." if r.joint else "It is treated as known, without error."
     overlap = f"{phrases.UNCHECKED} People may be in several groups, and the test allows for that."
     size = "Groups are large enough for the test's approximation (the chi-square limit)."
@@ -410,7 +396,6 @@ JOINT_STATUSES = {Status.INFEASIBLE: "joint_infeasible", Status.OUTSIDE_RANGE: "
 
 
 def certify_finding(r: CertifyResult) -> str:
-    """The joint statistic, and whether it is more than chance explains."""
     apart = f" from {r.tested}," if r.tested else ""
     shown = rejected(r.pvalue, r.alpha)
     differ = f"the groups differ{apart} by more than chance explains" if shown else f"no difference{apart} was shown"
@@ -421,7 +406,6 @@ def certify_finding(r: CertifyResult) -> str:
 
 
 def largest_finding(r: CertifyResult, i: int) -> str:
-    """The group furthest from the reference."""
     ends, value, group = (float(r.ci_low[i]), float(r.ci_high[i])), float(r.disparity[i]), r.names[i]
     if r.shares[i] and r.scale == "difference":
         return f"The largest difference: {group}, {phrases.apart(value, ends, r.alpha, 'simultaneous ')}."
@@ -430,7 +414,6 @@ def largest_finding(r: CertifyResult, i: int) -> str:
 
 
 def tolerance_finding(r: CertifyResult, known: Sequence[int]) -> str:
-    """What was shown about the tolerance in the groups that are ``known``."""
     assert r.tolerance is not None
     outside = [r.names[i] for i in known if rejected(r.tolerance_pvalue[i], r.alpha)]
     within = inside(r.link.delta(r.ci_low[list(known)]), r.link.delta(r.ci_high[list(known)]), r.reach)
@@ -526,7 +509,6 @@ def alike(given: Sequence[str], bands: Mapping[str, Sequence[str]]) -> str:
 
 
 def banded(r: GroupEvidence) -> tuple[str, ...]:
-    """The bands that numeric factors are cut into."""
     return tuple(
         f"Bands of {name}: {'; '.join(bands[:_BANDS])}"
         f"{f'; and {len(bands) - _BANDS:,} more' if len(bands) > _BANDS else ''}."
@@ -535,7 +517,6 @@ def banded(r: GroupEvidence) -> tuple[str, ...]:
 
 
 def adjusted_note(scale: str) -> str:
-    """What adjusted estimates are, below the table that has them."""
     averages = (
         "The adjusted estimate and the adjusted reference average the numbers of the group and of its reference over "
         f"the strata, both with the same weights: their {scale} is the one in the table."
@@ -552,7 +533,6 @@ def adjusted_note(scale: str) -> str:
 
 
 def accounts(r: GroupEvidence, i: int) -> str:
-    """A disparity without the factors and within them, and how much of it they account for."""
     columns = (r.unconditional, r.accounted, r.accounted_low, r.accounted_high, r.raw_estimate, r.raw_reference)
     whole, value, low, high, *raw = (nan if part is None else float(part[i]) for part in columns)
     points, ratio, factors = r.scale == "difference" and r.shares[i], r.scale != "difference", phrases.listed(r.given)
@@ -652,7 +632,6 @@ register(
 
 
 def impact_overview(r: AdverseImpactResult, others: Sequence[int], compared: int) -> str:
-    """The three facts, one after the other."""
     facts = (
         (f"Observed impact ratios below {phrases.number(r.threshold)}:", r.below_threshold),
         ("A difference from the comparator was shown for", r.difference_shown),

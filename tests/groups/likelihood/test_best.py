@@ -9,8 +9,8 @@ import pytest
 
 import isonomy as iso
 from isonomy.errors import UsageError
-from isonomy.groups.likelihood.means import Binary
-from isonomy.groups.likelihood.profile import LOG, Kind, Linked, ProfileLikelihood
+from isonomy.groups.likelihood.means import LOG, Binary, Linked
+from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
 from isonomy.inference.effect import AgainstBest, every_pair, widest
 from isonomy.numerics.tails import chi2_isf, chi2_sf
 

@@ -9,8 +9,7 @@ import pytest
 
 import isonomy as iso
 from isonomy.groups.likelihood.means import Binary, Real
-from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
-from isonomy.groups.likelihood.variants import Euclidean
+from isonomy.groups.likelihood.profile import Euclidean, Kind, ProfileLikelihood
 from isonomy.numerics.ragged import Ragged
 from support.groups import against_others, real, skewed
 

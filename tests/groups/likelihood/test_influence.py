@@ -10,13 +10,13 @@ import pytest
 
 from isonomy.frames import Group, Partition
 from isonomy.groups.likelihood.comparison import Solver
-from isonomy.groups.likelihood.lines import Lines, MetricRows
-from isonomy.groups.likelihood.reference import Reference, To
+from isonomy.groups.likelihood.lines import MetricRows
+from isonomy.groups.options import Reference, To
 from isonomy.numerics.arrays import FloatArray
 
 RNG = np.random.default_rng(5)
 VALUE, CODES, MASS = RNG.normal(2.0, 1.0, 40), RNG.integers(0, 3, 40), RNG.random(40) + 0.5
-KINDS = [Reference(To.NUMBER, False, number=1.0), Reference(To.POPULATION, True), Reference(To.REST, True)]
+KINDS = [Reference(To.NUMBER, False, value=1.0), Reference(To.POPULATION, True), Reference(To.REST, True)]
 
 
 def disparities(mass: FloatArray, kind: To) -> FloatArray:
@@ -33,9 +33,12 @@ def test_influence_is_the_derivative_in_the_mass(reference: Reference) -> None:
     measure: Any = SimpleNamespace(functional="", binary=False, name="x")
     partition = Partition(("g",), tuple(Group((("g", g),)) for g in range(3)), CODES)
     common: dict[str, Any] = {"strata": None, "inside": None, "in_reference": None, "dropped": {}}
-    lines, sizes = Lines(False, VALUE, MASS), (np.bincount(CODES).astype(float),)
-    sums = MetricRows(measure=measure, lines=lines, partitions=(partition,), sizes=sizes, rows=40, used=40, **common)
-    solver = Solver(sums, reference, "el", None, 100, np.random.default_rng(0)).with_sides(1)
+    common |= {"design": None, "whole": None, "roles": {}, "lines_kept": np.arange(40)}
+    sizes = (np.bincount(CODES).astype(float),)
+    sums = MetricRows(
+        False, VALUE, MASS, measure=measure, partitions=(partition,), sizes=sizes, rows=40, used=40, **common
+    )
+    solver = Solver(sums, reference, "el", None, 100, np.random.default_rng(0), 1).with_sides()
     values = solver.influence(solver.sides[0]).dense()
     step = 1e-6
     for row in range(0, 40, 7):

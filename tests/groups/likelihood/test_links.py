@@ -9,8 +9,8 @@ import pytest
 from scipy.special import expit, logit, xlogy
 
 import isonomy as iso
-from isonomy.groups.likelihood.means import Binary, Real
-from isonomy.groups.likelihood.profile import IDENTITY, LOG, LOGIT, Kind, Link, Linked, ProfileLikelihood, odds_in_whole
+from isonomy.groups.likelihood.means import IDENTITY, LOG, LOGIT, Binary, Link, Linked, Real
+from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood, odds_in_whole
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.tails import chi2_isf
 

@@ -8,8 +8,7 @@ from scipy.optimize import minimize
 
 from isonomy.groups.likelihood.joint import Functions, Patterns
 from isonomy.groups.likelihood.means import Binary, Means, Real
-from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
-from isonomy.groups.likelihood.variants import Euclidean
+from isonomy.groups.likelihood.profile import Euclidean, Kind, ProfileLikelihood
 from isonomy.numerics.tails import chi2_isf
 from support.groups import against_others, real, skewed
 

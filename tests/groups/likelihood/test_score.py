@@ -11,17 +11,8 @@ from scipy.optimize import minimize_scalar
 from statsmodels.stats.proportion import test_proportions_2indep as two_rates
 
 import isonomy as iso
-from isonomy.groups.likelihood.means import Binary
-from isonomy.groups.likelihood.profile import (
-    IDENTITY,
-    LOG,
-    LOGIT,
-    Kind,
-    Link,
-    ProfileLikelihood,
-    linked,
-    odds_in_whole,
-)
+from isonomy.groups.likelihood.means import IDENTITY, LOG, LOGIT, Binary, Link, linked
+from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood, odds_in_whole
 from isonomy.numerics.tails import chi2_isf
 
 COUNTS = Binary([100, 60, 100, 40], [5, 4, 0, 1]), Binary([1_000, 300, 500, 2_000], [20, 3, 10, 0])

@@ -10,9 +10,8 @@ from scipy import stats
 
 import isonomy as iso
 from isonomy.groups.likelihood.means import Binary, Real
-from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
+from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood, lopsided
 from isonomy.groups.likelihood.region import Region, automatic_factor, second_order_term
-from isonomy.groups.likelihood.variants import lopsided
 from isonomy.numerics.ragged import Ragged
 
 VALUE = iso.Metric("v", value=iso.col("v"))

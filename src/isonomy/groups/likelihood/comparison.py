@@ -1,35 +1,64 @@
-"""Groups and their references: their means, which groups can be tested, and by which likelihood."""
+"""Groups and their references: their means, which groups can be tested, and by which likelihood.
+
+All groups of all metrics are one family of tests: their laws, their dependence, and the widest gap between two.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from isonomy.errors import UsageError
 from isonomy.frames import Design, Partition
 from isonomy.groups.likelihood.lines import ENTRIES, Lines, MetricRows, Units
-from isonomy.groups.likelihood.means import Binary, Means, Real
+from isonomy.groups.likelihood.means import IDENTITY, LOGIT, Binary, Link, Means, Real, linked, natural
 from isonomy.groups.likelihood.overlap import Overlapping, Pair, Sigma, StandardizedContrast
 from isonomy.groups.likelihood.profile import (
-    IDENTITY,
-    LOGIT,
+    Adjusted,
+    Corrected,
+    Euclidean,
     Kind,
-    Link,
     ProfileLikelihood,
+    bartlett_factor,
     gathered,
-    linked,
     odds_in_whole,
+    plugged,
 )
-from isonomy.groups.likelihood.reference import Reference, To
 from isonomy.groups.likelihood.strata import CROWDED, Scale, Strata, Stratified, StratifiedLines, strata_influence
-from isonomy.groups.likelihood.variants import Adjusted, Corrected, Euclidean, bartlett_factor
-from isonomy.inference.designs import Influence, Law, Spread, covariance, spread
-from isonomy.inference.effect import AgainstBest, Designed, Effect, Part, Parts, Rescaled, every_pair
-from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray, ObjectArray
+from isonomy.groups.options import Reference, To
+from isonomy.inference.designs import FEWEST, Influence, Law, Spread, covariance, spread
+from isonomy.inference.effect import (
+    DRAWS,
+    RATE_DRAWS,
+    AgainstBest,
+    Designed,
+    Effect,
+    Hypothesis,
+    Part,
+    Parts,
+    Rescaled,
+    every_pair,
+    null_pvalues,
+    widest,
+)
+from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray, ObjectArray
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.status import Status
+
+# Groups up to which max-t is available, and up to which (and for how many lines by groups) the false discovery rate of
+# Benjamini-Hochberg is measured; numbers drawn to measure it.
+FAMILY, RATE_GROUPS, RATE_ENTRIES, RATE_NUMBERS = 2_000, 1_000, 20_000_000, 2_000_000
+# Tested groups up to which the other treatment of the reference is computed for comparison.
+CONTRASTS = 20_000
+# Pairs of one partition's groups that the widest gap is searched among, chosen by normal theory if there are more;
+# fewer for standardized differences, each of which is a joint likelihood of all rows.
+PAIRS, STANDARDIZED_PAIRS = 90, 12
+# Groups up to which all pairs are considered; beyond, the outermost groups only.
+MANY = 1_000
 
 
 def able_groups(status: ObjectArray) -> BoolArray:
@@ -51,26 +80,26 @@ def pair_effect(
         return np.where(assumed > 0, actual / assumed, (totals.squared_mass / totals.mass)[first]), totals
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Side:
+class Side(NamedTuple):
     """The groups of one partition, their references and what can be tested.
 
-    ``means`` has one more group for all other rows, so that a group and its rest are all rows. Within strata
-    ``estimate`` and ``reference`` are adjusted.
+    ``means`` has one more group for all other rows, so that a group and its rest are all rows; ``mass`` and ``share``
+    are the weight of each group, and its share of them. Within strata ``estimate`` and ``reference`` are adjusted.
     """
 
     partition: Partition
     size: FloatArray
     rows: FloatArray
+    mass: FloatArray
+    share: FloatArray
     means: Binary | Real
+    status: ObjectArray
     estimate: FloatArray
     reference: FloatArray
-    status: ObjectArray
     strata: Strata | None = None
 
     @property
     def tested(self) -> IntArray:
-        """The groups that can be tested."""
         # A constant 0/1 group still has a binomial likelihood; constant numbers have none.
         return np.flatnonzero(able_groups(self.status) if isinstance(self.means, Binary) else self.status == Status.OK)
 
@@ -82,86 +111,11 @@ class Side:
         return Units.spanning(float(np.average(mean, weights=n)), spread)
 
 
-def _group_means(sums: MetricRows, codes: IntArray, size: int) -> Binary | Real:
-    """The means of groups; for a metric that is not a mean over rows, means of value + influence."""
-    if not sums.measure.functional:
-        return sums.means(codes, size)
-    values = np.zeros(codes.size)
-    for group in range(size):
-        value, influence = sums.evaluate(codes == group)
-        values[codes == group] = np.nan_to_num(value) + influence
-    return Real(Ragged.from_codes(codes, size, values, weights=sums.lines.weight))
-
-
-def _reference_values(
-    sums: MetricRows, means: Binary | Real, reference: Reference, able: BoolArray, codes: IntArray
-) -> FloatArray:
-    """The reference's value for each group."""
-    size = means.n.size
-    if reference.to.best:
-        highest = reference.to is To.HIGHEST
-        candidates = means.mean[: able.size][able]
-        return np.full(size, (candidates.max() if highest else candidates.min()) if candidates.size else np.nan)
-    if reference.value is not None:
-        return np.full(size, reference.value)
-    if sums.measure.functional:
-        if reference.to is To.REST:
-            return np.array([sums.evaluate(codes != group)[0] for group in range(size)])
-        return np.full(size, sums.evaluate(_referents(sums, reference, codes >= 0))[0])
-    totals = means.n * np.nan_to_num(means.mean)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        if reference.to is To.REST:
-            return (totals.sum() - totals) / (means.n.sum() - means.n)
-        if reference.to is To.POPULATION:
-            return np.full(size, totals.sum() / means.n.sum())
-    assert sums.in_reference is not None
-    mass = sums.mass * sums.in_reference
-    return np.full(size, float(mass @ sums.lines.value / mass.sum()))
-
-
 def _referents(sums: MetricRows, reference: Reference, group: BoolArray) -> BoolArray:
     """The lines of the reference of a group with these lines."""
     if reference.to is To.REST:
         return ~group
     return np.ones_like(group) if sums.in_reference is None else sums.in_reference
-
-
-def _side(sums: MetricRows, place: int, reference: Reference, link: Link, scale: Scale, min_size: int) -> Side:
-    """The groups of the partition at ``place``, and their reference."""
-    partition, counts = sums.partitions[place], sums.counts
-    groups, n = len(partition.groups), partition.sum(counts)
-    codes = np.where(partition.codes < 0, groups, partition.codes)
-    means = _group_means(sums, codes, groups + 1)
-    status = np.full(groups, Status.OK, dtype=object)
-    status[means.variance[:groups] <= 0] = Status.CONSTANT
-    status[n < min_size] = Status.TOO_SMALL
-    if reference.to in (To.POPULATION, To.REST):
-        weighing = counts * (sums.mass > 0)  # rows without weight are not compared with
-        status[partition.sum(weighing) == weighing.sum()] = Status.REFERENCE
-    elif reference.to.best:
-        if int(able_groups(status).sum()) < 2:
-            status[status == Status.OK] = Status.REFERENCE
-    elif sums.in_reference is not None:
-        chosen = counts * sums.in_reference
-        status[(partition.sum(chosen) == n) & (n == chosen.sum())] = Status.REFERENCE
-    values = _reference_values(sums, means, reference, able_groups(status), codes)[:groups]
-    status[able_groups(status) & ~link.comparable(values)] = Status.ZERO_BASELINE
-    if sums.measure.functional:
-        undefined = np.isnan([sums.evaluate(codes == group)[0] for group in range(groups)])
-        status[able_groups(status) & (undefined | np.isnan(values))] = Status.UNSUPPORTED
-    status[means.n[:groups] == 0] = Status.EMPTY
-    if sums.strata is None:
-        return Side(partition, sums.sizes[place], n, means, means.mean[:groups], values, status)
-    pairs = StratifiedLines.of_groups(sums, partition).strata
-    adjusted, able = pairs.adjusted(scale), able_groups(status)
-    status[able & ~link.comparable(adjusted[1])] = Status.ZERO_BASELINE
-    # Only rows in strata with two sides count, on either side.
-    shared = [pairs.total(rows * pairs.informative) for rows in (pairs.n1, pairs.n0)]
-    status[able & (np.minimum(*shared) < min_size)] = Status.TOO_SMALL
-    status[able & (pairs.total(pairs.weight) == 0)] = Status.UNSUPPORTED
-    if sums.design is not None:
-        status[able & (pairs.crowding(scale) > CROWDED)] = Status.UNSUPPORTED
-    return Side(partition, sums.sizes[place], n, means, *adjusted, status, pairs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,37 +128,85 @@ class Solver:
     correction: str | None
     resamples: int
     rng: np.random.Generator
+    min_size: int
     link: Link = IDENTITY
     scale: Scale = "difference"
     sigma: Sigma | None = None
     scored: bool = False
-    sides: list[Side] = field(default_factory=list)
+    sides: Sequence[Side] = field(default_factory=list)
 
-    def with_sides(self, min_size: int) -> Solver:
-        """The same, with the groups of every partition and their references."""
-        places = range(len(self.sums.partitions))
-        return replace(
-            self, sides=[_side(self.sums, i, self.reference, self.link, self.scale, min_size) for i in places]
-        )
+    def with_sides(self) -> Solver:
+        return replace(self, sides=list(map(self._side, self.sums.partitions, self.sums.sizes)))
 
-    def with_reference_error(self, counted: bool) -> Solver:
-        """The same, with the reference's error taken into account or not."""
-        return replace(self, reference=replace(self.reference, joint=counted))
+    def _side(self, partition: Partition, size: FloatArray) -> Side:
+        sums, reference, link, counts = self.sums, self.reference, self.link, self.sums.counts
+        groups, n = len(partition.groups), partition.sum(counts)
+        codes = np.where(partition.codes < 0, groups, partition.codes)
+        undefined = np.zeros(groups + 1, dtype=bool)
+        if not sums.measure.functional:
+            means = sums.means(codes, groups + 1)
+        else:  # means of value + influence
+            lines = np.zeros(codes.size)
+            for group in range(groups + 1):
+                value, influence = sums.evaluate(codes == group)
+                lines[codes == group] = np.nan_to_num(value) + influence
+                undefined[group] = np.isnan(value)
+            means = Real(Ragged.from_codes(codes, groups + 1, lines, weights=sums.weight))
+        status = np.full(groups, Status.OK, dtype=object)
+        status[means.variance[:groups] <= 0] = Status.CONSTANT
+        status[n < self.min_size] = Status.TOO_SMALL
+        if reference.to in (To.POPULATION, To.REST):
+            weighing = counts * (sums.mass > 0)  # rows without weight are not compared with
+            status[partition.sum(weighing) == weighing.sum()] = Status.REFERENCE
+        elif reference.to.best:
+            if int(able_groups(status).sum()) < 2:
+                status[status == Status.OK] = Status.REFERENCE
+        elif sums.in_reference is not None:
+            chosen = counts * sums.in_reference
+            status[(partition.sum(chosen) == n) & (n == chosen.sum())] = Status.REFERENCE
+        values = self._reference_values(means, able_groups(status), codes)
+        status[able_groups(status) & ~link.comparable(values)] = Status.ZERO_BASELINE
+        if sums.measure.functional:
+            status[able_groups(status) & (undefined[:groups] | np.isnan(values))] = Status.UNSUPPORTED
+        mass = means.n[:groups]
+        status[mass == 0] = Status.EMPTY
+        columns = partition, size, n, mass, mass / max(means.n.sum(), 1e-300), means, status
+        if sums.strata is None:
+            return Side(*columns, means.mean[:groups], values)
+        pairs = StratifiedLines.of_groups(sums, partition).strata
+        adjusted, able = pairs.adjusted(self.scale), able_groups(status)
+        status[able & ~link.comparable(adjusted[1])] = Status.ZERO_BASELINE
+        # Only rows in strata with two sides count, on either side.
+        shared = [pairs.total(rows * pairs.informative) for rows in (pairs.n1, pairs.n0)]
+        status[able & (np.minimum(*shared) < self.min_size)] = Status.TOO_SMALL
+        status[able & (pairs.total(pairs.weight) == 0)] = Status.UNSUPPORTED
+        if sums.design is not None:
+            status[able & (pairs.crowding(self.scale) > CROWDED)] = Status.UNSUPPORTED
+        return Side(*columns, *adjusted, pairs)
 
-    def disparity(self) -> FloatArray:
-        """The estimated disparities of all groups."""
-        within = [side.strata.estimate(self.scale) for side in self.sides if side.strata is not None]
-        if within:
-            return np.concatenate(within)
-        estimate = np.concatenate([side.means.mean[: side.status.size] for side in self.sides])
-        disparity = self.link.compared(estimate, np.concatenate([side.reference for side in self.sides]))
-        if self.sigma is None:
-            return disparity
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return disparity / np.concatenate([self.deviation(side) for side in self.sides])
+    def _reference_values(self, means: Binary | Real, able: BoolArray, codes: IntArray) -> FloatArray:
+        sums, to, value = self.sums, self.reference.to, self.reference.value
+        totals, n, size = means.n * np.nan_to_num(means.mean), means.n, able.size
+        if to.best:
+            candidates = means.mean[:size][able]
+            extreme = np.max if to is To.HIGHEST else np.min
+            value = float(extreme(candidates)) if candidates.size else np.nan
+        elif sums.measure.functional and to is To.REST:
+            return np.array([sums.evaluate(codes != group)[0] for group in range(size)])
+        elif value is None and sums.measure.functional:
+            value = sums.evaluate(_referents(sums, self.reference, codes >= 0))[0]
+        elif to is To.REST:
+            with np.errstate(invalid="ignore", divide="ignore"):
+                return ((totals.sum() - totals) / (n.sum() - n))[:size]
+        elif to is To.POPULATION:
+            value = totals.sum() / n.sum() if n.sum() else np.nan
+        elif value is None:
+            assert sums.in_reference is not None
+            mass = sums.mass * sums.in_reference
+            value = float(mass @ sums.value / mass.sum())
+        return np.full(size, value)
 
     def influence(self, side: Side) -> Influence:
-        """The influence of each line on the disparities of one partition's groups."""
         sums, means, reference, groups = self.sums, side.means, self.reference, len(side.partition.groups)
         if side.strata is not None:
             return strata_influence(sums, side.partition, self.scale)
@@ -212,7 +214,7 @@ class Solver:
             return self._functional_influence(side)
         if self.sigma is not None and not reference.to.best:
             return self._standardized_influence(side)
-        value, inside = sums.lines.value, sums.mass > 0
+        value, inside = sums.value, sums.mass > 0
         codes = np.where(inside, side.partition.codes, -1)
         with np.errstate(all="ignore"):
             within = (value - means.mean[codes]) / means.n[codes]
@@ -232,9 +234,9 @@ class Solver:
             within = within + (value - mean[codes]) / others[codes]
             return Influence.from_groups(codes, within, groups, base, loading, inside)
         if reference.estimate is not None:
-            assert sums.lines.influence is not None
+            assert sums.influence is not None
             reached = np.ones(value.size, dtype=bool)
-            base = sums.lines.influence / sums.lines.mass.sum()
+            base = sums.influence / (value.size if sums.weight is None else sums.weight.sum())
         else:
             reached = inside if sums.in_reference is None else inside & sums.in_reference
             mass = sums.mass[reached]
@@ -257,7 +259,6 @@ class Solver:
         return Influence.from_values(values, members)
 
     def _standardized_influence(self, side: Side) -> Influence:
-        """The influence of each line on the standardized differences."""
         codes, groups = side.partition.codes, len(side.partition.groups)
         if codes.size * groups > ENTRIES:
             raise UsageError(
@@ -269,22 +270,21 @@ class Solver:
 
     def _standardized(self, side: Side, group: int, other: int | None = None) -> StandardizedContrast:
         """A group and its reference, or another group, on the scale of σ, which may be that of a named reference."""
-        rows, number, unit = side.partition.codes == group, self.reference.number, None
+        rows, number, unit = side.partition.codes == group, self.reference.value, None
         if self.sigma != "pooled":
             unit = self.sums.in_reference if self.sigma == "reference" else np.ones(rows.size, dtype=bool)
         if other is not None:
             referents: BoolArray | float = side.partition.codes == other
         else:
             referents = _referents(self.sums, self.reference, rows) if number is None else float(number)
-        return StandardizedContrast(self.sums.lines.value, self.sums.mass, rows, referents, unit)
+        return StandardizedContrast(self.sums.value, self.sums.mass, rows, referents, unit)
 
-    def deviation(self, side: Side) -> FloatArray:
-        """The σ of each group's disparity."""
-        groups, best = range(len(side.partition.groups)), self.reference.to.best
-        return np.array([self._standardized(side, g, g if best else None).fit()[2] for g in groups])
+    def deviations(self) -> FloatArray:
+        best = self.reference.to.best
+        pairs = [(side, g) for side in self.sides for g in range(side.status.size)]
+        return np.array([self._standardized(side, g, g if best else None).fit()[2] for side, g in pairs])
 
     def parts(self, side: Side) -> list[Part]:
-        """The likelihoods of the groups of one partition that can be tested."""
         tested, reference = side.tested, self.reference
         if side.strata is not None:
             return [(tested, Stratified(side.strata, self.scale, tested))]
@@ -311,7 +311,7 @@ class Solver:
             return [(tested, self._compared(kind, side.means, tested, side.means.rest(), tested))]
         if reference.estimate is None:
             return self._against_group(side)
-        units, lines = self.sums.lines.standard(self.sums.inside)
+        units, lines = self.sums.standard(self.sums.inside)
         value = float(units.standard(np.array(reference.estimate.value)))
         # All rows: their influence values count whether or not they are in the group.
         inside = [(side.partition.codes == group) & (self.sums.mass > 0) for group in tested]
@@ -331,7 +331,7 @@ class Solver:
         values, influences = np.zeros(rows.size), np.zeros(rows.size)
         values[rows] = units.standard(value + influence)
         influences[referents] = on_other * sums.mass.sum() / sums.mass[referents].sum()
-        lines = Lines(False, values, sums.lines.weight, influences / units.scale)
+        lines = Lines(False, values, sums.weight, influences / units.scale)
         return self._with_influence(lines, rows, float(units.standard(np.array(other))), units)
 
     def _overlapping(self, pairs: Sequence[Pair], units: Units, rows: float | None) -> Effect:
@@ -340,7 +340,6 @@ class Solver:
         return Rescaled(effect, units.scale) if self.link is IDENTITY else effect
 
     def _compared(self, kind: Kind, means: Binary | Real, group: IntArray, other: Means, partner: IntArray) -> Effect:
-        """The likelihood of groups against other rows, on the scale of the link."""
         if kind is Kind.NESTED and self.link is LOGIT and self.method == "el":
             assert isinstance(means, Binary)
             assert isinstance(other, Binary)
@@ -349,7 +348,6 @@ class Solver:
         return self._likelihood(ProfileLikelihood(kind, sides[0], group, other=sides[1], partner=partner))
 
     def _likelihood(self, problem: ProfileLikelihood) -> Effect:
-        """The likelihood of the problems by the chosen method and correction."""
         if self.method == "eel":
             return Euclidean(problem, float(self.sums.mass.sum()))
         if self.correction == "bartlett":
@@ -361,7 +359,6 @@ class Solver:
         return problem.scoring_few() if scored else problem
 
     def pair(self, side: Side, first: IntArray, second: IntArray) -> Effect:
-        """Pairs of groups of one partition."""
         members = list(zip(first.tolist(), second.tolist(), strict=True))
         if self.sums.measure.functional:
             codes = side.partition.codes
@@ -400,7 +397,7 @@ class Solver:
         if (which := tested[partly]).size:
             if self.correction is not None:
                 raise UsageError("correction: not available for a reference that overlaps a group in part.")
-            units, lines = sums.lines.standard(sums.inside)
+            units, lines = sums.standard(sums.inside)
             mine, theirs = np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0])
             # By which of the two they are in; rows in neither are left out.
             patterns = [lines.patterns((codes == g).astype(np.intp) + 2 * chosen - 1, 3) for g in which]
@@ -409,14 +406,324 @@ class Solver:
         return parts
 
 
+def stacked(solvers: Sequence[Solver], column: str) -> AnyArray:
+    return np.concatenate([getattr(side, column) for solver in solvers for side in solver.sides])
+
+
 def likelihoods(solvers: Sequence[Solver]) -> Parts:
     """The likelihoods of all groups that can be tested, for all metrics."""
     parts: list[Part] = []
+    start, first = 0, solvers[0]
+    for solver in solvers:
+        for side in solver.sides:
+            for where, effect in solver.parts(side):
+                if where.size:
+                    parts.append((where + start, effect))
+            start += side.status.size
+    if first.sums.strata is not None:  # of one metric
+        within = [side.strata.estimate(first.scale) for side in first.sides if side.strata is not None]
+        return Parts(np.concatenate(within), tuple(parts))
+    disparity = first.link.compared(stacked(solvers, "estimate"), stacked(solvers, "reference"))
+    if first.sigma is not None:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            disparity = disparity / np.concatenate([solver.deviations() for solver in solvers])
+    return gathered(disparity, parts, first.link)
+
+
+# ---- the family of all groups
+
+
+def places_of(solvers: Sequence[Solver]) -> list[slice]:
+    """The places of each metric's groups among all groups."""
+    places, start = [], 0
+    for solver in solvers:
+        places.append(slice(start, start + stacked([solver], "status").size))
+        start = places[-1].stop
+    return places
+
+
+def combined_spread(solvers: Sequence[Solver]) -> Spread | None:
+    spreads = []
+    for solver in solvers:
+        if solver.sums.design is None:
+            return None
+        influences = [solver.influence(side) for side in solver.sides]
+        every = np.ones(stacked([solver], "status").size, dtype=bool)
+        spreads.append(spread(solver.sums.design, Influence.join(influences, every)))
+    return Spread.join(spreads)
+
+
+def mark_few_clusters(solvers: Sequence[Solver], totals: Spread) -> None:
+    """List groups with too few clusters for a variance without testing them."""
     start = 0
     for solver in solvers:
         for side in solver.sides:
-            parts += [(where + start, effect) for where, effect in solver.parts(side) if where.size]
+            effective = totals.effective[start : start + side.status.size]
+            side.status[able_groups(side.status) & ~(effective >= FEWEST)] = Status.FEW_CLUSTERS
             start += side.status.size
-    disparity = np.concatenate([solver.disparity() for solver in solvers])
-    within = solvers[0].sides[0].strata is not None
-    return Parts(disparity, tuple(parts)) if within else gathered(disparity, parts, solvers[0].link)
+
+
+def law_of_design(solvers: Sequence[Solver], totals: Spread) -> Law:
+    """The law of each group's T under the design: that of its difference, whatever scale it is reported on."""
+    if solvers[0].reference.to.best:  # pairs have laws of their own
+        sides = [side for solver in solvers for side in solver.sides]
+        assumed = np.concatenate([(side.means.variance / side.means.n)[: side.status.size] for side in sides])
+    else:
+        plain = [replace(solver, link=IDENTITY, correction=None) for solver in solvers]
+        assumed = likelihoods(plain).standard_error ** 2
+    return totals.law(assumed, constant=stacked(solvers, "status") == Status.CONSTANT)
+
+
+def treated_otherwise(solvers: Sequence[Solver], parts: Parts) -> Parts | None:
+    """The likelihoods without the reference's error if it is taken into account, and with it (uncorrected) if not."""
+    first = solvers[0]
+    known = first.reference.to is To.NUMBER or first.sigma is not None
+    if known or first.reference.to.best or not 0 < int(parts.tested.sum()) <= CONTRASTS:
+        return None
+    counted = not first.reference.joint
+    if not counted and first.sums.design is None:
+        plain = []
+        for where, part in parts.parts:
+            if (other := plugged(part)) is not None:
+                plain.append((where, other))
+        if len(plain) == len(parts.parts):
+            return replace(parts, parts=tuple(plain))
+    reference = replace(first.reference, joint=counted)
+    again = [
+        replace(solver, reference=reference, correction=None if counted else solver.correction) for solver in solvers
+    ]
+    others, totals = likelihoods(again), combined_spread(again)
+    return others if totals is None else others.under(law_of_design(again, totals))
+
+
+def planning_error(
+    solvers: Sequence[Solver],
+    disparity: FloatArray,
+    error: FloatArray,
+    tested: BoolArray,
+    effect: FloatArray,
+    binary: BoolArray,
+) -> FloatArray:
+    """Standard errors for planning, on the scale of the link.
+
+    A group that does not differ has the rate of its reference, and the variance that goes with it.
+    """
+    link = solvers[0].link
+    with np.errstate(all="ignore"):
+        error = error / disparity if link.ratio else error
+        if solvers[0].sums.strata is not None:
+            return error
+        share = stacked(solvers, "share") if solvers[0].reference.to is To.POPULATION else 0.0
+        rate, reference = stacked(solvers, "estimate"), stacked(solvers, "reference")
+        weight = effect * (1.0 - share) ** 2 / stacked(solvers, "mass")
+        mine = weight * rate * (1.0 - rate) / link.unit(rate) ** 2
+        usual = weight * reference * (1.0 - reference) / link.unit(reference) ** 2
+        squared = np.maximum(error**2 - mine, 0.0) + usual
+        planned = np.where(tested & ~np.isfinite(squared), np.sqrt(2.0 * usual), np.sqrt(squared))
+        return np.where(binary, planned, error)
+
+
+def same_hypotheses(solvers: Sequence[Solver], null: Hypothesis | None) -> IntArray:
+    """A number for each group's null hypothesis; equal numbers mean the same hypothesis.
+
+    Two groups that are everybody have the same one if it is symmetric: against each other (the rest) if two-sided, and
+    against the population if it states equality. They are the two levels of a column, or complementary conditions.
+    """
+    reference, link = solvers[0].reference, solvers[0].link
+    symmetric = False
+    if null is not None and null.side == "two-sided":
+        low, high = link.delta(np.array([null.low, null.high]))
+        symmetric = low == -high and (reference.to is To.REST or (reference.to is To.POPULATION and low == 0))
+    numbers, start = np.arange(stacked(solvers, "status").size), 0
+    for solver in solvers if symmetric else ():
+        conditions: dict[int, BoolArray] = {}  # each is a partition with one group
+        for side in solver.sides:
+            size, inside = len(side.partition.groups), side.partition.codes >= 0
+            if size == 2 and inside.all():
+                numbers[start + 1] = start
+            elif size == 1:
+                numbers[start] = next((i for i, other in conditions.items() if (inside != other).all()), start)
+                conditions[start] = inside
+            start += size
+    return numbers
+
+
+# ---- the dependence of the tests
+
+
+def max_t_draws(
+    solvers: Sequence[Solver], null: Hypothesis, disparity: FloatArray, error: FloatArray, tested: BoolArray
+) -> tuple[FloatArray, ...]:
+    """P-values of all groups of each metric (draws x groups) under their nulls, with their dependence."""
+    drawn = []
+    for solver, places in zip(solvers, places_of(solvers), strict=True):
+        if (number := int(tested[places].sum())) > FAMILY:
+            raise UsageError(f"adjust: 'max-t' takes at most {FAMILY:,} groups, saw {number:,}; use 'holm'.")
+        joint = _covariance(solver, tested[places]) if number else np.empty((0, 0))
+        columns = disparity[places], error[places], tested[places]
+        drawn.append(_null_draws(joint, null, solver.link, *columns, solver.rng, 1.0, DRAWS))
+    return tuple(drawn)
+
+
+def rate_draws(
+    solvers: Sequence[Solver],
+    null: Hypothesis,
+    disparity: FloatArray,
+    error: FloatArray,
+    tested: BoolArray,
+    *,
+    alpha: float,
+    one_pass: bool,
+) -> tuple[FloatArray, ...]:
+    """The same for all metrics jointly, to measure the rate of Benjamini and Hochberg's adjustment; empty if too many.
+
+    ``one_pass``: one pass counted all metrics, so their lines are the same.
+    """
+    lines = 1 + max(int(solver.sums.lines_kept.max(initial=0)) for solver in solvers)
+    if not 1 < int(tested.sum()) <= RATE_GROUPS or tested.size * lines > RATE_ENTRIES:
+        return ()
+    if len(solvers) == 1:
+        common = _covariance(solvers[0], tested)
+    elif not one_pass or any(solver.sums.design is not None or solver.sums.dropped for solver in solvers):
+        return ()
+    else:
+        values, mass = np.zeros((lines, tested.size)), np.zeros(lines)
+        for solver, places in zip(solvers, places_of(solvers), strict=True):
+            rows = solver.sums.lines_kept
+            values[rows, places] = np.hstack([solver.influence(side).dense() for side in solver.sides])
+            mass[rows] = solver.sums.mass
+        common = covariance(Design(mass, mass, mass, mass, None), Influence.from_values(values[:, tested]))
+    draws, rng = min(RATE_DRAWS, RATE_NUMBERS // int(tested.sum())), np.random.default_rng(0)
+    return (_null_draws(common, null, solvers[0].link, disparity, error, tested, rng, alpha, draws),)
+
+
+def _covariance(solver: Solver, tested: BoolArray) -> FloatArray:
+    sums = solver.sums
+    design = sums.design or Design(sums.mass, sums.mass, sums.mass, sums.counts, None)
+    return covariance(design, Influence.join(list(map(solver.influence, solver.sides)), tested))
+
+
+def _null_draws(
+    joint: FloatArray,
+    null: Hypothesis,
+    link: Link,
+    disparity: FloatArray,
+    error: FloatArray,
+    tested: BoolArray,
+    rng: np.random.Generator,
+    most: float,
+    draws: int,
+) -> FloatArray:
+    """P-values (draws x groups) with this covariance of the tested groups; those above ``most`` may be 1."""
+    if not tested.any():
+        return np.full((0, tested.size), np.nan)
+    error = error[tested] / disparity[tested] if link.ratio else error[tested]
+    ends = link.delta(np.array([null.low, null.high]))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        width = np.nan_to_num((ends[1] - ends[0]) / error, posinf=np.inf)
+    sign = np.where(link.delta(disparity[tested]) < ends.mean(), -1.0, 1.0)
+    values = null_pvalues(joint, null, width, sign, rng, most=most, draws=draws)
+    every = np.full((len(values), tested.size), np.nan)
+    every[:, tested] = values
+    return every
+
+
+# ---- the widest gap
+
+
+@dataclass(frozen=True, slots=True)
+class Widest:
+    """The largest gap between two groups of the same columns, with its interval; for ratios the smallest ratio.
+
+    ``groups`` are the pair, the lower one first.
+    """
+
+    value: float
+    ci_low: float
+    ci_high: float
+    groups: tuple[str, str]
+    metric: str
+
+
+class Gaps:
+    """The widest gap, computed on first use, from the counts at the time of the call.
+
+    It is copied and pickled as the resulting `Widest`.
+    """
+
+    def __init__(self, solvers: Sequence[Solver], alpha: float) -> None:
+        self._arguments = solvers, alpha
+
+    @cached_property
+    def widest(self) -> Widest | None:
+        return _widest_gap(*self._arguments)
+
+    def __reduce__(self) -> tuple[object, tuple[Widest | None]]:
+        return _unpickled, (self.widest,)
+
+
+def _unpickled(gap: Widest | None) -> Widest | None:
+    return gap
+
+
+def _widest_gap(solvers: Sequence[Solver], alpha: float) -> Widest | None:
+    effects: list[tuple[Effect, list[tuple[str, str, str]]]] = []
+    tests, link = 0, solvers[0].link
+    for solver in solvers:
+        counted = replace(solver.reference, joint=True)
+        joint = replace(solver, reference=counted, correction=None, rng=np.random.default_rng(0))
+        for side in replace(solver, reference=Reference(To.HIGHEST, True)).with_sides().sides:
+            able = side.tested
+            if able.size < 2:
+                continue
+            tests += able.size * (able.size - 1) // 2
+            first, second = _outermost_pairs(side, able, link, PAIRS if solver.sigma is None else STANDARDIZED_PAIRS)
+            names, metric = side.partition.groups, solver.sums.measure.name
+            labels = [(str(names[a]), str(names[b]), metric) for a, b in zip(first, second, strict=True)]
+            effects.append((joint.pair(side, first, second), labels))
+    counts = [part for part, _ in effects if isinstance(part, ProfileLikelihood)]
+    counts = [part for part in counts if isinstance(natural(part.groups), Binary)]
+    if counts and len(counts) == len(effects):  # many small solves cost more than one large one
+        effects = [(ProfileLikelihood.pooled(counts), [label for _, labels in effects for label in labels])]
+    largest, pair, least, most = np.nan, ("", "", ""), 0.0, 0.0
+    for pairs, labels in effects:
+        place, low, high = widest(pairs, alpha, tests)
+        gap = float(pairs.value[place])
+        if np.isnan(gap):
+            continue
+        least, most = max(least, low), max(most, high)
+        if not abs(gap) <= largest:
+            first_, second_, metric = labels[place]
+            largest, pair = abs(gap), (first_, second_, metric) if gap <= 0 else (second_, first_, metric)
+    if np.isnan(largest):
+        return None
+    ends = (float(np.exp(-most)), float(np.exp(-least))) if link.ratio else (least, most)
+    return Widest(float(link.reported(-largest if link.ratio else largest)), *ends, pair[:2], pair[2])
+
+
+def _outermost_pairs(side: Side, groups: IntArray, link: Link, number: int) -> tuple[IntArray, IntArray]:
+    """The pairs that may have the widest gap, or the largest upper limit of a gap, by normal theory.
+
+    √(a² + b²) is the largest a cos t + b sin t, so the group at an end of the widest upper limit has the largest mean
+    plus some multiple of its error among all groups: a few multiples, and several groups for each, represent all.
+    """
+    means = linked(side.means, link)
+    with np.errstate(all="ignore"):
+        error = np.sqrt(means.variance / means.n)
+    if groups.size > MANY:
+        center, margin = np.nan_to_num(means.mean[groups]), np.nan_to_num(error[groups], posinf=0.0)
+        limits = [sign * center + factor * margin for sign in (1.0, -1.0) for factor in (-4.0, -2.0, 0.0, 1.0, 2.0)]
+        groups = groups[_largest(limits, MANY // 10)]
+    first, second = (groups[part] for part in np.triu_indices(groups.size, 1))
+    if first.size <= number:
+        return first, second
+    with np.errstate(all="ignore"):
+        gap = np.nan_to_num(np.abs(means.mean[first] - means.mean[second]), nan=0.0)
+        margin = np.nan_to_num(np.sqrt(error[first] ** 2 + error[second] ** 2))
+    chosen = _largest([gap, gap + 2.0 * margin, gap - 4.0 * margin], number // 3)
+    return first[chosen], second[chosen]
+
+
+def _largest(values: Sequence[FloatArray], number: int) -> IntArray:
+    """The places of the ``number`` largest entries of each array."""
+    return np.unique(np.concatenate([np.argpartition(-part, number)[:number] for part in values]))

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from scipy import linalg, optimize, special
 
 from isonomy.errors import UsageError
-from isonomy.groups.likelihood.profile import IDENTITY, LINKS, Link
+from isonomy.groups.likelihood.means import IDENTITY, LINKS, Link
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.status import Status

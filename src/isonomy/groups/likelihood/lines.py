@@ -25,7 +25,7 @@ Ratios of sums follow the quotient rule, AUC DeLong, DeLong and Clarke-Pearson (
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -75,7 +75,6 @@ class Units:
         return self.center / self.scale
 
     def standard(self, value: FloatArray) -> FloatArray:
-        """Values of the metric in these units."""
         return (value - self.center) / self.scale
 
 
@@ -91,18 +90,15 @@ class Lines:
 
     @property
     def mass(self) -> FloatArray:
-        """The number of rows that each line represents."""
         return np.ones(self.value.size) if self.weight is None else self.weight
 
     def means(self, codes: IntArray, size: int) -> Binary | Real:
         """The groups 0..size-1 of ``codes``, one code per line; lines with code -1 are left out."""
         if not self.binary:
             return Real(Ragged.from_codes(codes, size, self.value, weights=self.weight))
-        n, ones = (
-            np.bincount(codes + 1, weights=weight, minlength=size + 1)[1:]
-            for weight in (self.mass, self.mass * self.value)
-        )
-        return Binary(n, ones)
+        mass = self.mass
+        n = np.bincount(codes + 1, weights=mass, minlength=size + 1)[1:]
+        return Binary(n, np.bincount(codes + 1, weights=mass * self.value, minlength=size + 1)[1:])
 
     def patterns(self, codes: IntArray, size: int) -> Patterns:
         """The lines arranged for a joint likelihood; lines with code -1 are left out."""
@@ -127,7 +123,7 @@ class Lines:
         A 0/1 metric keeps its units, so that counts are enough.
         """
         if self.binary:
-            return Units(), self
+            return Units(), Lines(True, self.value, self.weight, self.influence)
         value, weight = self.value, self.weight
         if inside is not None:
             value, weight = value[inside], None if weight is None else weight[inside]
@@ -140,13 +136,12 @@ class Lines:
             units = Units.spanning(center, float(reach * np.sqrt(variance)))
         standard = units.standard(self.value)
         influence = None if self.influence is None else self.influence / units.scale
-        return units, replace(
-            self, value=standard if inside is None else np.where(inside, standard, 0.0), influence=influence
-        )
+        values = standard if inside is None else np.where(inside, standard, 0.0)
+        return units, Lines(False, values, self.weight, influence)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MetricRows:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class MetricRows(Lines):
     """Lines of the metric's condition (cells of a 0/1 metric, rows otherwise) and the groups they belong to.
 
     ``partitions`` have one code per line; ``sizes`` are the groups' rows whether or not the metric's condition holds;
@@ -158,7 +153,6 @@ class MetricRows:
     """
 
     measure: Measure
-    lines: Lines
     partitions: tuple[Partition, ...]
     strata: Partition | None
     sizes: tuple[FloatArray, ...]
@@ -167,28 +161,32 @@ class MetricRows:
     rows: int
     used: int
     dropped: Mapping[str, int]
-    design: Design | None = None
-    whole: Design | None = None
-    roles: Mapping[str, FloatArray] = field(default_factory=dict)
-    lines_kept: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    design: Design | None
+    whole: Design | None
+    roles: Mapping[str, FloatArray]
+    lines_kept: IntArray
+
+    @property
+    def lines(self) -> Lines:
+        return self
 
     @property
     def counts(self) -> FloatArray:
         """Rows of each line inside the metric's condition, whatever their weights."""
-        rows = self.lines.mass if self.design is None else self.design.rows
-        return rows if self.inside is None else rows * self.inside
+        if self.design is None:
+            return self.mass
+        return self.design.rows if self.inside is None else self.design.rows * self.inside
 
     @property
     def mass(self) -> FloatArray:
-        """The weight of each line inside the metric's condition."""
-        return self.lines.mass if self.inside is None else self.lines.mass * self.inside
+        mass = np.ones(self.value.size) if self.weight is None else self.weight
+        return mass if self.inside is None else mass * self.inside
 
     def means(self, codes: IntArray, size: int) -> Binary | Real:
         """The groups 0..size-1 of ``codes``; lines with code -1, or outside the condition, are left out."""
-        return self.lines.means(codes if self.inside is None else np.where(self.inside, codes, -1), size)
+        return Lines.means(self, codes if self.inside is None else np.where(self.inside, codes, -1), size)
 
     def reached(self, rows: BoolArray) -> tuple[str, ...]:
-        """The groups that hold any of these lines."""
         codes = [(partition, np.unique(partition.codes[rows & (self.mass > 0)])) for partition in self.partitions]
         return tuple(str(partition.groups[code]) for partition, some in codes for code in some if code >= 0)
 

@@ -30,13 +30,15 @@ heavy. Where the series of a large group does not converge, a sketch of its rows
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import comb, xlog1py
+from scipy.special import comb, expit, logit, xlog1py
 
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.ragged import Ragged
@@ -61,7 +63,65 @@ BIN_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Point:
+class Link:
+    """φ (``forward``), its ``inverse``, and 1/φ' (``unit``) with its derivative, as functions of arrays."""
+
+    name: str
+    ratio: bool  # whether a disparity is reported as exp δ instead of δ
+    equal: float  # the disparity of groups that do not differ
+    forward: Callable[[FloatArray], FloatArray]
+    inverse: Callable[[FloatArray], FloatArray]
+    unit: Callable[[FloatArray], FloatArray]
+    dunit: Callable[[FloatArray], FloatArray]
+
+    def reported(self, delta: npt.ArrayLike) -> FloatArray:
+        values = np.asarray(delta, dtype=float)
+        with np.errstate(over="ignore"):
+            return np.exp(values) if self.ratio else values
+
+    def delta(self, disparity: npt.ArrayLike) -> FloatArray:
+        """The δ of a disparity; a negative ratio counts as 0."""
+        values = np.asarray(disparity, dtype=float)
+        with np.errstate(divide="ignore"):
+            return np.log(np.maximum(values, 0.0)) if self.ratio else values
+
+    def reach(self, tolerance: float | None) -> float | None:
+        """A tolerance on the scale of δ, where it is symmetric about no difference."""
+        return float(-self.delta(tolerance)) if tolerance and self.ratio else tolerance
+
+    def compared(self, mean: npt.ArrayLike, reference: npt.ArrayLike) -> FloatArray:
+        """The disparity of means from references; NaN where there is nothing to compare with."""
+        mean, reference = np.asarray(mean, dtype=float), np.asarray(reference, dtype=float)
+        if self is IDENTITY:
+            return mean - reference
+        comparable = self.comparable(reference)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            if self is LOGIT:
+                mean, reference = mean / (1.0 - mean), reference / (1.0 - reference)
+            return np.where(comparable, mean / reference, np.nan)
+
+    def comparable(self, reference: npt.ArrayLike) -> BoolArray:
+        """Whether anything can be compared with a reference: there is no ratio to 0, nor to infinite odds."""
+        values = np.asarray(reference, dtype=float)
+        return ~(((values == 0) | ((values == 1) & (self is LOGIT))) & self.ratio)
+
+    def moved(self, reference: npt.ArrayLike, delta: npt.ArrayLike) -> FloatArray:
+        """The mean at a distance of ``delta`` from a reference."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return self.inverse(self.forward(np.asarray(reference, dtype=float)) + np.asarray(delta, dtype=float))
+
+
+def _identity(x: FloatArray) -> FloatArray:
+    return x
+
+
+IDENTITY = Link("difference", False, 0.0, _identity, _identity, np.ones_like, np.zeros_like)
+LOG = Link("ratio", True, 1.0, np.log, np.exp, _identity, np.ones_like)
+LOGIT = Link("odds_ratio", True, 1.0, logit, expit, lambda m: m * (1.0 - m), lambda m: 1.0 - 2.0 * m)
+LINKS = {link.name: link for link in (IDENTITY, LOG, LOGIT)}
+
+
+class Point(NamedTuple):
     """One point of each group's curve, with the derivatives along the coordinate."""
 
     multiplier: FloatArray
@@ -83,6 +143,7 @@ class Means(ABC):
     variance: FloatArray
     low: FloatArray
     high: FloatArray
+    link = IDENTITY
 
     @abstractmethod
     def point(self, coordinate: FloatArray, index: IntArray) -> Point:
@@ -98,10 +159,9 @@ class Means(ABC):
 
     @abstractmethod
     def locate(self, mean: FloatArray, index: IntArray) -> Point:
-        """The point with this mean."""
+        """The point with this mean; T is infinite outside the range."""
 
     def statistic(self, mean: FloatArray, index: IntArray) -> FloatArray:
-        """T for the hypothesis that each group's mean is ``mean``; infinite outside the range."""
         return self.locate(mean, index).statistic
 
 
@@ -151,7 +211,6 @@ class Binary(Means):
         return Point(lam, m, np.maximum(statistic, 0.0), np.ones_like(lam), slope)
 
     def rest(self) -> Binary:
-        """For each group, the rows of all other groups."""
         return Binary(self.n.sum() - self.n, self.ones.sum() - self.ones)
 
 
@@ -236,13 +295,13 @@ class Tilted(Means):
             point = self.point(w, picked[active])
             return point.mean - target[active], point.dmean
 
-        point = self.point(roots(gap, *self.ends(picked), x0=np.zeros(where.size), direction="decreasing").x, picked)
-        statistic = np.where(mean == self.mean[index], 0.0, np.inf)
-        multiplier = np.where(mean <= self.low[index], np.inf, -np.inf)
-        dmultiplier, dmean = np.full((2, mean.size), np.nan)
-        statistic[where], multiplier[where] = point.statistic, point.multiplier
-        dmultiplier[where], dmean[where] = point.dmultiplier, point.dmean
-        return Point(multiplier, mean, statistic, dmultiplier, dmean)
+        beyond = np.where(mean <= self.low[index], np.inf, -np.inf)
+        result = np.full((5, mean.size), np.nan)
+        result[:3] = beyond, mean, np.where(mean == self.mean[index], 0.0, np.inf)
+        coordinate = roots(gap, *self.ends(picked), x0=np.zeros(where.size), direction="decreasing").x
+        result[:, where] = self.point(coordinate, picked)
+        result[1] = mean
+        return Point(*result)
 
 
 class Real(Tilted):
@@ -280,7 +339,6 @@ class Real(Tilted):
         return self.rows.columns[0][rows], None if self.rows.weights is None else self.rows.weights[rows]
 
     def rest(self) -> Rest:
-        """For each group, the rows of all other groups."""
         return Rest(self)
 
 
@@ -335,6 +393,74 @@ class Rest(Tilted):
         return sketch(self.groups.rows.columns[0], self.groups.rows.weights)
 
 
+class Linked(Means):
+    """Means on the scale of a link: ``mean``, ``low`` and ``high`` are φ of theirs, the variance is divided by φ'²."""
+
+    def __init__(self, natural: Means, link: Link) -> None:
+        self.natural, self.link, self.n = natural, link, natural.n
+        with np.errstate(divide="ignore", invalid="ignore"):
+            self.mean, self.low, self.high = (link.forward(x) for x in (natural.mean, natural.low, natural.high))
+            self.variance = natural.variance / link.unit(natural.mean) ** 2
+
+    def ends(self, index: IntArray) -> tuple[FloatArray, FloatArray]:
+        return self.natural.ends(index)
+
+    def point(self, coordinate: FloatArray, index: IntArray) -> Point:
+        return self.renamed(self.natural.point(coordinate, index))
+
+    def locate(self, mean: FloatArray, index: IntArray) -> Point:
+        with np.errstate(over="ignore"):
+            return self.renamed(self.natural.locate(self.link.inverse(mean), index))
+
+    def renamed(self, point: Point) -> Point:
+        with np.errstate(all="ignore"):
+            unit, dunit = self.link.unit(point.mean), self.link.dunit(point.mean)
+            return Point(
+                multiplier=point.multiplier * unit,
+                mean=self.link.forward(point.mean),
+                statistic=point.statistic,
+                dmultiplier=point.dmultiplier * unit + point.multiplier * dunit * point.dmean,
+                dmean=np.where(point.dmean == 0, 0.0, point.dmean / unit),
+            )
+
+    def coordinate(self, multiplier: FloatArray, index: IntArray) -> FloatArray:
+        """Where λ/φ' has this value; infinite if it never has, because no mean is so far out."""
+        if isinstance(self.natural, Binary):
+            return self._count_coordinate(multiplier, self.natural.mean[index])
+        low, high = self.ends(index)
+        w = np.zeros(multiplier.shape)
+        moving = np.flatnonzero(multiplier != 0)
+
+        def gap(x: FloatArray, active: IntArray) -> tuple[FloatArray, FloatArray]:
+            point = self.point(x, index[moving[active]])
+            return point.multiplier - multiplier[moving[active]], point.dmultiplier
+
+        with np.errstate(all="ignore"):
+            start = multiplier[moving] / self.link.unit(self.natural.mean[index[moving]])
+        solution = roots(gap, low[moving], high[moving], x0=start, direction="increasing")
+        w[moving] = np.where(solution.ok, solution.x, np.sign(multiplier[moving]) * np.inf)
+        return w
+
+    def _count_coordinate(self, multiplier: FloatArray, p: FloatArray) -> FloatArray:
+        """For 0/1 rows the mean is explicit: (p - a)/(1 - a) for a ratio, p - a for odds."""
+        with np.errstate(all="ignore"):
+            mean = (p - multiplier) / (1.0 - multiplier) if self.link is LOG else p - multiplier
+            inside = (mean > 0) & (mean < 1) & ((multiplier < 1.0) | (self.link is not LOG))
+            away = np.where(inside, multiplier / self.link.unit(mean), np.sign(multiplier) * np.inf)
+        if self.link is LOG:  # rows that are all 1 keep their mean while λ m = λ is below 1
+            away = np.where((p == 1) & (multiplier < 1.0), multiplier, away)
+        return np.where(multiplier == 0, 0.0, away)
+
+
+def natural(means: Means) -> Means:
+    """Means on their natural scale, whatever scale they are compared on."""
+    return means.natural if isinstance(means, Linked) else means
+
+
+def linked(means: Means, link: Link) -> Means:
+    return means if link is IDENTITY else Linked(means, link)
+
+
 def _terms(x: FloatArray, wx: FloatArray, mass: FloatArray | None) -> list[FloatArray]:
     """The terms of the three sums, multiplied by the rows that each line represents."""
     ratio = x / (1.0 + wx)
@@ -380,7 +506,6 @@ class Moments:
         return cls(radius, scaled, n > 0)
 
     def central(self, order: int) -> FloatArray:
-        """Mean x'^order of each group."""
         return self.scaled[order] * self.radius**order
 
     def sums(self, w: FloatArray, index: IntArray) -> tuple[FloatArray, BoolArray]:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from scipy import optimize
 
 from isonomy.groups.likelihood.joint import Functions, Joint, Patterns
-from isonomy.groups.likelihood.profile import IDENTITY, LOGIT, Link
+from isonomy.groups.likelihood.means import IDENTITY, LOGIT, Link
 from isonomy.inference.effect import Effect, Limits
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.roots import root

@@ -28,10 +28,9 @@ from isonomy.frames import Design
 from isonomy.groups.likelihood.comparison import Solver
 from isonomy.groups.likelihood.joint import Functions, Joint, Patterns, quadratic
 from isonomy.groups.likelihood.lines import Lines, MetricRows, refuse_many
-from isonomy.groups.likelihood.means import Binary, Means, Real
-from isonomy.groups.likelihood.profile import IDENTITY, LINKS, LOGIT, Link, linked, natural
-from isonomy.groups.likelihood.reference import Reference, To
-from isonomy.groups.likelihood.variants import SKEWED, bartlett_constant, mean_of_usable
+from isonomy.groups.likelihood.means import IDENTITY, LINKS, LOGIT, Binary, Link, Means, Real, linked, natural
+from isonomy.groups.likelihood.profile import SKEWED, bartlett_constant, mean_of_usable
+from isonomy.groups.options import Reference, To
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from isonomy.numerics.roots import roots
 from isonomy.numerics.status import Status
