@@ -35,7 +35,7 @@ from isonomy.results import KINDS, Question, find_question
 from isonomy.results.questions import READING
 
 # Keywords that are not a test's own: [data] says how rows are read, and the command line shows progress.
-_ELSEWHERE = ("data", *READING, "progress")
+_ELSEWHERE = ("data", "rows", *READING, "progress")
 
 
 class FileColumns(FileTable):

@@ -16,7 +16,7 @@ from isonomy.groups.likelihood.profile import LOG, Kind, ProfileLikelihood, link
 from isonomy.inference.decide import Alternative
 from isonomy.inference.designs import Law
 from isonomy.inference.effect import AgainstBest, Designed, Effect, Hypothesis, every_pair
-from isonomy.inference.simultaneous import sup_t
+from isonomy.inference.multiplicity import sup_t
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.tails import chi2_isf
 

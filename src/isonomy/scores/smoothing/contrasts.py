@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isonomy.inference.effect import Wald
-from isonomy.inference.simultaneous import beyond_rounding
+from isonomy.inference.multiplicity import beyond_rounding
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.scores.smoothing.kernels import (
     Bandwidth,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from isonomy.inference.effect import Wald
-from isonomy.inference.simultaneous import beyond_rounding, normal_draws
+from isonomy.inference.multiplicity import beyond_rounding, normal_draws
 from isonomy.numerics import resampling, tails
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.scores.smoothing.bands import NAN, Walk, correlations, intervals, judge, normal_score, span
