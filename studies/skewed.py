@@ -22,6 +22,7 @@ VALUE = iso.Metric("value", value=iso.col("v"))
 GROUPS: dict[str, Any] = {"metric": VALUE, "groups": "g", "reference": {"g": "ref"}}
 Table = dict[str, Any]
 Draw = Callable[[np.random.Generator, int], FloatArray]
+Calls = dict[str, Callable[[np.random.Generator], Any]]
 
 
 # ---- values without a difference between groups

@@ -20,7 +20,6 @@ from isonomy.options import (
     Also,
     Column,
     Finite,
-    Form,
     Missing,
     MissingGroup,
     Names,
@@ -35,7 +34,6 @@ from isonomy.options import (
     checked,
     hints,
     refuse_endless,
-    rules,
 )
 
 NAN, INF = float("nan"), float("inf")
@@ -322,14 +320,6 @@ def test_estimators_are_checked_when_they_are_fitted() -> None:
     misspelt: Any = Estimator(method="meen")  # type: ignore[arg-type]
     with pytest.raises(UnknownOption, match="Did you mean 'mean'"):
         misspelt.fit()
-
-
-def test_rules_are_read_off_an_annotation() -> None:
-    assert rules(Alpha) == (Number(above=0, below=1),)
-    assert rules(Tolerance) == (Number(above=0),)
-    assert rules(Column) == (Form("column"),)
-    assert rules(Column | None) == (Form("column"),)
-    assert rules(float) == ()
 
 
 # The same limits for the audit file

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import inspect
 import numbers
+import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, wraps
@@ -70,29 +71,27 @@ class Number:
             number = float(value)
         except OverflowError:  # more digits than any count, rate or seed has
             return False
-        limits = (
-            (self.above, number.__gt__),
-            (self.least, number.__ge__),
-            (self.below, number.__lt__),
-            (self.most, number.__le__),
+        return (
+            bool(np.isfinite(number))
+            and (self.above is None or number > self.above)
+            and (self.least is None or number >= self.least)
+            and (self.below is None or number < self.below)
+            and (self.most is None or number <= self.most)
         )
-        return bool(np.isfinite(number)) and all(limit is None or holds(limit) for limit, holds in limits)
 
     @property
     def words(self) -> str:
-        """What is allowed, as a phrase."""
         kind = "a whole number" if self.whole else "a number"
-        low, high = (self.above, self.least), (self.below, self.most)
+        low = self.above if self.least is None else self.least
+        high = self.below if self.most is None else self.most
         if self.above is not None and self.below is not None:
             text = f"{kind} strictly between {self.above:g} and {self.below:g}"
-        elif any(end is not None for end in low) and any(end is not None for end in high):
-            text = f"{kind} from {_end(*low)} to {_end(*high)}"
-        elif self.above is not None:
-            text = f"{kind} above {self.above:g}"
-        elif self.least is not None:
-            text = f"{kind} from {self.least:g} up"
-        elif self.below is not None or self.most is not None:
-            text = f"{kind} {'below' if self.most is None else 'up to'} {_end(*high)}"
+        elif low is not None and high is not None:
+            text = f"{kind} from {low:g} to {high:g}"
+        elif low is not None:
+            text = f"{kind} above {low:g}" if self.least is None else f"{kind} from {low:g} up"
+        elif high is not None:
+            text = f"{kind} {'below' if self.most is None else 'up to'} {high:g}"
         else:
             text = kind if self.whole else "a finite number"
         return f"{text}, {self.unit}" if self.unit else text
@@ -105,8 +104,11 @@ class Number:
         return handler(source) | {name: limit for name, limit in limits.items() if limit is not None}
 
 
-def _end(exclusive: float | None, inclusive: float | None) -> str:
-    return f"{inclusive if inclusive is not None else exclusive:g}"
+# Values that are certainly not columns, nor names of any.
+_NOT_COLUMNS = (
+    *(bool, np.bool_, numbers.Number, bytes, Mapping, Set, Iterator),
+    *(type, np.random.Generator, BaseException, slice),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,21 +125,9 @@ class Form:
             return isinstance(value, str)
         if self.name not in ("column", "names"):
             return True
-        odd = (
-            bool,
-            np.bool_,
-            numbers.Number,
-            bytes,
-            Mapping,
-            Set,
-            Iterator,
-            type,
-            np.random.Generator,
-            BaseException,
-            slice,
-        )
         several = self.name == "column" or hasattr(value, "__iter__")
-        return value is not None and value is not ... and several and not isinstance(value, odd) and not callable(value)
+        refused = value is None or value is ... or isinstance(value, _NOT_COLUMNS) or callable(value)
+        return several and not refused
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,7 +193,7 @@ Finite = Annotated[float, Number()]
 Tolerance = Annotated[float, Number(above=0)] | None
 Whole = Annotated[int, Number(least=1, whole=True)]
 Draws = Annotated[int, Number(least=1, most=100_000, whole=True)]
-Column = Annotated[Any, COLUMN]  # its name; or an array, or a condition: see frames/roles.py
+Column = Annotated[Any, COLUMN]  # its name; or an array, or a condition: see frames/source.py
 Names = Annotated[Sequence[str] | str, NAMES]
 Seeded = Annotated[int | np.random.Generator | None, Form("seed")]
 
@@ -244,7 +234,6 @@ ROW_DEFAULTS: dict[str, object] = dict.fromkeys(RowOptions.__annotations__) | {
 
 
 # The defaults of keywords that several functions share: they take them as ``**name: Unpack[<the key>]``.
-SHARED_DEFAULTS: dict[object, dict[str, object]] = {RowOptions: ROW_DEFAULTS}
 
 
 def checked(function: Callable[P, R], *, moved: Mapping[str, str] | None = None) -> Callable[P, R]:
@@ -264,25 +253,7 @@ def checked(function: Callable[P, R], *, moved: Mapping[str, str] | None = None)
             check(name, value, known[name])
         return function(*args, **kwargs)
 
-    call.__signature__ = flat_signature(function)  # type: ignore[attr-defined]
     return call
-
-
-def flat_signature(function: Callable[..., object]) -> inspect.Signature:
-    """The signature with shared keywords written out, where the function takes them as ``**rows``."""
-    signature = inspect.signature(function)
-    parameters = list(signature.parameters.values())
-    if not parameters or parameters[-1].kind is not inspect.Parameter.VAR_KEYWORD:
-        return signature
-    # Other annotations may name classes that are defined later.
-    name = str(parameters[-1].annotation).removeprefix("Unpack[").removesuffix("]")
-    shared = function.__globals__[name]
-    annotations = get_type_hints(shared, include_extras=True)
-    keywords = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotations[name])
-        for name, default in SHARED_DEFAULTS[shared].items()
-    ]
-    return signature.replace(parameters=[*parameters[:-1], *keywords])
 
 
 def check_fields(value: object) -> None:
@@ -302,19 +273,22 @@ def check_parameters(estimator: object, parameters: Mapping[str, object]) -> Non
 
 @cache
 def hints(function: Callable[..., object]) -> dict[str, object]:
-    """The annotation of each parameter, including ``Annotated``."""
-    known = get_type_hints(function, include_extras=True)
-    return {
-        name: known.get(name, parameter.annotation)
-        for name, parameter in flat_signature(function).parameters.items()
-        if name in known or parameter.annotation is not parameter.empty
-    }
+    """The annotation of each parameter, including ``Annotated``; ``**rows`` stands for the keywords it shares."""
+    annotations = get_type_hints(function, include_extras=True)
+    known: dict[str, object] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD and name in annotations:
+            (shared,) = get_args(annotations[name])
+            known |= get_type_hints(shared, include_extras=True)
+        elif name in annotations:
+            known[name] = annotations[name]
+    return known
 
 
 def check(argument: str, value: object, annotation: object) -> None:
     """Raise `UsageError` unless ``value`` is what ``annotation`` says."""
     refuse_endless(argument, value)
-    if _admits(value, annotation):
+    if _fits(value, annotation):
         return
     alternatives = members(annotation)
     words = [str(word) for kind in alternatives if get_origin(kind) is Literal for word in get_args(kind)]
@@ -333,26 +307,23 @@ def refuse_endless(argument: str, value: object) -> None:
     """Raise for a list or a mapping that contains itself, or is nested so deeply that it might."""
     level = [value]
     for _ in range(DEEPEST):
-        inner = (
-            item
-            for outer in level
-            if isinstance(outer, (list, tuple, dict))
-            for item in (outer.values() if isinstance(outer, dict) else outer)
-        )
-        level = list({id(item): item for item in inner if isinstance(item, (list, tuple, dict))}.values())
+        inner: dict[int, object] = {}
+        for outer in level:
+            if isinstance(outer, (list, tuple, dict)):
+                for item in outer.values() if isinstance(outer, dict) else outer:
+                    if isinstance(item, (list, tuple, dict)):
+                        inner[id(item)] = item
+        level = list(inner.values())
         if not level:
             return
     raise UsageError(f"{argument}: lists are nested more than {DEEPEST} deep, or one contains itself.")
 
 
-def rules(annotation: object) -> tuple[object, ...]:
-    """The rules and forms in the ``Annotated`` parts of an annotation."""
-    return tuple(rule for member in members(annotation) for rule in getattr(member, "__metadata__", ()))
-
-
+@cache
 def form_of(annotation: object) -> str | None:
     """The name of an annotation's form; None if it has none."""
-    return next((rule.name for rule in rules(annotation) if isinstance(rule, Form)), None)
+    rules = (rule for member in members(annotation) for rule in getattr(member, "__metadata__", ()))
+    return next((rule.name for rule in rules if isinstance(rule, Form)), None)
 
 
 def members(annotation: object) -> tuple[object, ...]:
@@ -372,17 +343,20 @@ def also_called(annotation: object) -> dict[str, str]:
     return {word: ours for rule in given for word, ours in rule.names.items()}
 
 
-def _admits(value: object, annotation: object) -> bool:
-    return any(_fits(value, member) for member in members(annotation))
-
-
 def _fits(value: object, annotation: object) -> bool:
-    origin = get_origin(annotation)
-    if origin is Annotated:  # other forms are checked by the question
-        return all(rule.admits(value) for rule in rules(annotation) if isinstance(rule, (Number, Form)))
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin in (Union, UnionType):
+        return any(_fits(value, part) for part in parts)
+    if origin is Annotated:
+        for rule in parts[1:]:
+            if isinstance(rule, Also):  # what it annotates is checked as it stands
+                return _fits(value, parts[0])
+            if isinstance(rule, (Number, Form)) and not rule.admits(value):
+                return False
+        return True
     if origin is Literal:
         # True == 1, so the type must agree too.
-        return any(type(value) is type(word) and value == word for word in get_args(annotation))
+        return (type(value), value) in list(zip(map(type, parts), parts, strict=True))
     if annotation in (NoneType, None):
         return value is None
     if annotation is Any:
@@ -394,22 +368,20 @@ def _fits(value: object, annotation: object) -> bool:
     kind = origin or annotation
     if kind is str or not (isinstance(kind, type) and issubclass(kind, Sequence | Mapping)):
         return not isinstance(kind, type) or isinstance(value, kind)
-    return _collects(value, kind, get_args(annotation))
+    return _collects(value, kind, parts)
 
 
 def _collects(value: object, kind: type, inner: tuple[object, ...]) -> bool:
     """Whether the items of a sequence (or array), or the values of a mapping, are allowed."""
     if issubclass(kind, Mapping):
-        return isinstance(value, Mapping) and (
-            len(inner) != 2 or all(_admits(item, inner[1]) for item in value.values())
-        )
+        return isinstance(value, Mapping) and (len(inner) != 2 or all(_fits(item, inner[1]) for item in value.values()))
     if isinstance(value, np.ndarray):
         value = value.tolist() if value.ndim == 1 else None
     if isinstance(value, (str, bytes)) or not isinstance(value, Collection):
         return False
     if kind is tuple and inner and inner[-1] is not Ellipsis:
-        return len(value) == len(inner) and all(_admits(i, a) for i, a in zip(value, inner, strict=True))
-    return not inner or all(_admits(item, inner[0]) for item in value)
+        return len(value) == len(inner) and all(_fits(i, a) for i, a in zip(value, inner, strict=True))
+    return not inner or all(_fits(item, inner[0]) for item in value)
 
 
 _PLAIN: dict[object, str] = {
@@ -433,8 +405,9 @@ def _phrase(annotation: object) -> str:
     if origin is Literal:
         return ""
     if origin is Annotated:
-        phrases = [rule.words for rule in rules(annotation) if isinstance(rule, Number)]
-        phrases += [_FORMS.get(rule.name, "") for rule in rules(annotation) if isinstance(rule, Form)]
+        rules = get_args(annotation)[1:]
+        phrases = [rule.words for rule in rules if isinstance(rule, Number)]
+        phrases += [_FORMS.get(rule.name, "") for rule in rules if isinstance(rule, Form)]
         return " and ".join(filter(None, phrases))
     kind = origin or annotation
     if kind in _PLAIN:
@@ -454,3 +427,33 @@ def _phrase(annotation: object) -> str:
 def _either(phrases: Sequence[str]) -> str:
     unique = list(dict.fromkeys(phrases))
     return unique[0] if len(unique) == 1 else f"{', '.join(unique[:-1])} or {unique[-1]}" if unique else "another value"
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """The seed of a generator: ``entropy`` reproduces it through ``default_rng(entropy)``.
+
+    ``entropy`` is None if the caller passed a Generator, whose state only the caller can record.
+    """
+
+    entropy: int | None
+    origin: str  # "given", "drawn", "generator"
+
+
+def resolve(rng: int | np.random.Generator | None) -> tuple[np.random.Generator, Seed]:
+    """A generator and the record of its seed. None draws fresh entropy and records it: every run can be repeated."""
+    if isinstance(rng, np.random.Generator):
+        return rng, Seed(None, "generator")  # it may have been used already, so its seed would not reproduce it
+    if rng is None:
+        # JSON readers that store numbers as doubles keep 53 bits.
+        entropy = int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> np.uint64(11))
+        return np.random.default_rng(entropy), Seed(entropy, "drawn")
+    if isinstance(rng, bool) or not isinstance(rng, (int, np.integer)) or rng < 0:
+        raise UsageError(f"rng: {rng!r} is not allowed; give None, a non-negative int or a numpy Generator.")
+    return np.random.default_rng(int(rng)), Seed(int(rng), "given")
+
+
+def named_seed(seed: int, name: str) -> int:
+    """An integer seed for a named part of a run, independent of the other parts and their order."""
+    sequence = np.random.SeedSequence([seed, zlib.crc32(name.encode())])
+    return int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(11))

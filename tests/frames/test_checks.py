@@ -17,7 +17,7 @@ from isonomy.frames import Request, Sample, collect, open_source
 from isonomy.frames.adapt import adapt
 from isonomy.frames.expressions import flag
 from isonomy.frames.metrics import measure
-from isonomy.frames.request import binary_code, refuse_bad_counts
+from isonomy.frames.source import binary_code, refuse_bad_counts
 
 Tally = Callable[..., Sample]
 GOOD = {"race": ["a", "b", "a"], "y": [0, 1, 1], "s": [0.1, 0.2, 0.3], "n": [1, 2, 3]}
@@ -132,7 +132,7 @@ def test_scores_outside_0_and_1_are_not_probabilities() -> None:
     ],
 )
 def test_codes_keep_0_1_and_missing_apart_from_all_else(values: list[Any], dtype: Any) -> None:
-    frame = adapt({"y": pl.Series(values, dtype=dtype)}).frame
+    frame = adapt({"y": pl.Series(values, dtype=dtype)})[0]
     codes = collect(frame.select(binary_code(nw.col("y"), frame.collect_schema()["y"]).alias("code")))["code"].to_list()
     assert codes[:2] == [0, 1]
     assert codes[2] not in (0, 1, None)
@@ -140,7 +140,7 @@ def test_codes_keep_0_1_and_missing_apart_from_all_else(values: list[Any], dtype
 
 
 def test_a_condition_that_is_not_known_does_not_hold() -> None:
-    frame = adapt({"x": [1, 3, None]}).frame
+    frame = adapt({"x": [1, 3, None]})[0]
     assert collect(frame.select(flag(nw.col("x") > 2).alias("flag")))["flag"].to_list() == [0.0, 1.0, 0.0]
 
 

@@ -129,7 +129,7 @@ def test_equal_clusters_have_equal_numbers(values: list[Any]) -> None:
 
 
 def test_every_row_a_cluster_is_no_matrix_of_everything() -> None:
-    block = design.block_of(pl.Series([5, 6, 7]), np.arange(3), np.ones(3), 3)
+    block = design.Block.from_codes(*code_column(pl.Series([5, 6, 7])), np.arange(3), np.ones(3), 3)
     assert block.ranges() == [(0, 3)]
     assert block.matrix((0, 3)).nnz == 3
 

@@ -12,7 +12,7 @@ import pytest
 import isonomy as iso
 from isonomy.errors import IsonomyError, UnknownColumn
 from isonomy.frames import open_source
-from isonomy.frames.roles import with_conditions
+from isonomy.frames.source import with_conditions
 
 RNG = np.random.default_rng(0)
 Y, P, G = RNG.integers(0, 2, 400), RNG.integers(0, 2, 400), RNG.choice(["a", "b"], 400)

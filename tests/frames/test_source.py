@@ -13,7 +13,7 @@ import pytest
 
 import isonomy as iso
 from isonomy import errors
-from isonomy.frames import Pass, Request, Source, open_source
+from isonomy.frames import Request, Source, open_source
 from isonomy.frames.metrics import measure
 
 TABLE: dict[str, list[Any]] = {
@@ -156,13 +156,13 @@ def test_expressions_live_as_long_as_their_source() -> None:
 def test_a_pass_is_not_repeated(passes: list[list[str]]) -> None:
     source = open_source(SMALL)
     for _ in range(2):  # the second time, the expressions are other objects with the same meaning
-        source.sums(Pass({"g": nw.col("g")}, {"x": nw.col("x"), "square": nw.col("x") * nw.col("x")}))
-    source.sums(Pass({"g": nw.col("g")}, {"another name": nw.col("x")}))
-    source.sums(Pass({"g": nw.col("g")}, {}))
+        source.sums({"g": nw.col("g")}, {"x": nw.col("x"), "square": nw.col("x") * nw.col("x")})
+    source.sums({"g": nw.col("g")}, {"another name": nw.col("x")})
+    source.sums({"g": nw.col("g")}, {})
     assert passes == [["g"]]
-    source.sums(Pass({"g": nw.col("g")}, {"x": nw.col("x"), "double": nw.col("x") * 2}))
+    source.sums({"g": nw.col("g")}, {"x": nw.col("x"), "double": nw.col("x") * 2})
     assert passes == [["g"], ["g"]]  # only for the new sum
-    source.sums(Pass({}, {"x": nw.col("x")}))
+    source.sums({}, {"x": nw.col("x")})
     assert passes == [["g"], ["g"], []]
 
 

@@ -19,7 +19,7 @@ from isonomy.frames.sums import identity, in_order, number_rows
 
 
 def grouped(data: Any, **values: nw.Expr) -> pl.DataFrame:
-    frame = adapt(data).frame
+    frame = adapt(data)[0]
     return collect(aggregate(frame, {"g": nw.col("g")}, values)).sort("g")
 
 
@@ -103,7 +103,7 @@ def test_a_function_inside_an_expression_is_equal_to_itself_alone() -> None:
 
 
 def test_missing_is_null_nan_or_infinite(engine: Any) -> None:
-    frame = adapt(engine({"g": [1, 2, 3, 4], "x": [1.0, None, float("inf"), float("nan")]})).frame
+    frame = adapt(engine({"g": [1, 2, 3, 4], "x": [1.0, None, float("inf"), float("nan")]}))[0]
     cells = collect(aggregate(frame, {"g": nw.col("g")}, {"x": missing(nw.col("x"), nw.Float64())}))
     assert in_order(cells, ["g"])["x"].to_list() == [0.0, 1.0, 1.0, 1.0]
 
@@ -111,12 +111,12 @@ def test_missing_is_null_nan_or_infinite(engine: Any) -> None:
 def test_rows_of_an_ibis_table_can_be_numbered() -> None:
     table = pytest.importorskip("ibis").memtable(pl.DataFrame({"x": [0.5, 1.5, 2.5]}).to_arrow())
     adapted = adapt(table)
-    numbered = collect(number_rows(adapted.frame, "row", "ibis"))
+    numbered = collect(number_rows(adapted[0], "row", "ibis"))
     assert sorted(numbered["row"].to_list()) == [0, 1, 2]
 
 
 def test_sums_can_be_summed_again(engine: Any) -> None:
-    frame = adapt(engine({"user": [1, 1, 2], "x": [1.0, 2.0, 4.0]})).frame
+    frame = adapt(engine({"user": [1, 1, 2], "x": [1.0, 2.0, 4.0]}))[0]
     each = aggregate(frame, {"user": nw.col("user")}, {"x": nw.col("x")})
     total = collect(aggregate(each, {}, {"squares": nw.col("x") * nw.col("x")}))
     assert total.rows() == [(2.0, 25.0)]
@@ -124,7 +124,7 @@ def test_sums_can_be_summed_again(engine: Any) -> None:
 
 def test_sums_of_all_rows(engine: Any) -> None:
     data = engine({"x": [1.0, 2.0, 4.0]})
-    frame = adapt(data).frame
+    frame = adapt(data)[0]
     total = collect(aggregate(frame, {}, {"x": nw.col("x"), "two": nw.lit(2.0)}))
     assert total.rows(named=True) == [{COUNT: 3.0, "x": 7.0, "two": 6.0}]
     assert collect(aggregate(frame, {}, {})).rows(named=True) == [{COUNT: 3.0}]
@@ -133,7 +133,7 @@ def test_sums_of_all_rows(engine: Any) -> None:
 
 def test_sums_of_all_rows_are_no_groups() -> None:
     """polars buffers the rows of a group-by with one group: 100 million rows took 8 GB."""
-    frame = adapt(pl.LazyFrame({"x": [1.0, 2.0]})).frame
+    frame = adapt(pl.LazyFrame({"x": [1.0, 2.0]}))[0]
     plan = aggregate(frame, {}, {"x": nw.col("x")}).to_native().explain()
     assert "AGGREGATE" not in plan
     assert "AGGREGATE" in aggregate(frame, {"x": nw.col("x")}, {}).to_native().explain()
@@ -166,7 +166,7 @@ def test_files_of_a_table_that_differ(change: Any, message: str, tmp_path: Path)
 def test_a_file_that_changes_between_two_passes(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pl.DataFrame({"g": np.arange(50_000) % 3, "x": np.random.default_rng(0).random(50_000)}).write_parquet(path)
-    frame = adapt(path).frame
+    frame = adapt(path)[0]
     assert len(collect(aggregate(frame, {"g": nw.col("g")}, {"x": nw.col("x")}))) == 3
     pl.DataFrame({"g": [1], "x": [0.5]}).write_parquet(path)
     with pytest.raises(DataError, match="a file is damaged, or changed while it was read"):

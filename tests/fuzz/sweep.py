@@ -41,6 +41,7 @@ from fuzz.calls import (
     stored,
     table,
 )
+from isonomy.options import ROW_DEFAULTS
 
 LIMIT = 30.0  # seconds of processor time
 OUTCOMES = ("error", "right", "unnamed", "wrong", "traceback", "hang")
@@ -226,7 +227,10 @@ def _shown(drawn: Mapping[str, Any]) -> str:
 
 def _parameters(call: Public) -> list[str]:
     target = getattr(iso, call.name, call.function) if "y" in call.columns else call.function
-    return [name for name in inspect.signature(target).parameters if name not in ("data", "progress", "n_jobs")]
+    names = list(inspect.signature(target).parameters)
+    if "rows" in names:
+        names[names.index("rows") :] = ROW_DEFAULTS
+    return [name for name in names if name not in ("data", "progress", "n_jobs")]
 
 
 def _made(

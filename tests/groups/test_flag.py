@@ -586,9 +586,9 @@ def test_bins_of_very_many_groups_are_counted_in_parts(monkeypatch: pytest.Monke
     passes: list[object] = []
     sums = Source.sums
 
-    def watched(self: Source, request: Any) -> pl.DataFrame:
-        passes.append(request)
-        return sums(self, request)
+    def watched(self: Source, keys: Any, values: Any) -> pl.DataFrame:
+        passes.append(keys)
+        return sums(self, keys, values)
 
     monkeypatch.setattr(Source, "sums", watched)
     same(iso.flag(many().lazy(), metric=AMOUNT, groups="group", missing="drop"), whole, NUMBERS)

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from isonomy.errors import UsageError
-from isonomy.inference.simultaneous import beyond_rounding, normal_draws, square_root, sup_t
+from isonomy.inference.multiplicity import beyond_rounding, normal_draws, square_root, sup_t
 
 DRAWS = 100_000
 
@@ -115,10 +115,10 @@ def test_draws_have_the_covariance() -> None:
 
 
 def test_large_grids_are_simulated_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from isonomy.inference import simultaneous
+    from isonomy.inference import multiplicity
 
     whole = law(np.eye(7), draws=1000)
-    monkeypatch.setattr(simultaneous, "BLOCK_BYTES", 5000)
+    monkeypatch.setattr(multiplicity, "BLOCK_BYTES", 5000)
     np.testing.assert_array_equal(law(np.eye(7), draws=1000).maxima, whole.maxima)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import isonomy as iso
 from isonomy.frames.metrics import ALSO_CALLED
+from isonomy.options import ROW_DEFAULTS
 from recorded import calls_audit, recording
 from recorded.recording import Call
 from recorded.topics import TOPICS
@@ -68,6 +69,12 @@ def test_all_results_come_back_from_json() -> None:
     assert changed == {"ProjectionResult"}
 
 
+def options_of(function: Any) -> list[str]:
+    """The parameters of a function or class; ``**rows`` stands for the keywords about rows."""
+    names = list(inspect.signature(function).parameters)
+    return [*names[:-1], *ROW_DEFAULTS] if "rows" in names else names
+
+
 @cache
 def used() -> Mapping[str, Mapping[str, list[Any]]]:
     """The values of each option of each public function, in the calls that are answered."""
@@ -77,14 +84,15 @@ def used() -> Mapping[str, Mapping[str, list[Any]]]:
             if isinstance(call, Call) and recording.REFUSES not in name:
                 options = found.setdefault(call.function, {})
                 bound = inspect.signature(getattr(iso, call.function)).bind(*call.arguments, **call.options)
-                for option, value in bound.arguments.items():
+                rows = bound.arguments.pop("rows", {})
+                for option, value in (bound.arguments | rows).items():
                     options.setdefault(option, []).append(value)
     return found
 
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_every_option_is_in_a_recorded_call(name: str) -> None:
-    assert [o for o in inspect.signature(getattr(iso, name)).parameters if o not in used()[name]] == []
+    assert [o for o in options_of(getattr(iso, name)) if o not in used()[name]] == []
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -93,7 +101,7 @@ def test_every_word_of_an_option_is_in_a_recorded_call(name: str) -> None:
     known = get_type_hints(function.__init__ if inspect.isclass(function) else function)
     unused = [
         (option, word)
-        for option in inspect.signature(function).parameters
+        for option in options_of(function)
         for word in literals(known.get(option))
         if not any(type(value) is type(word) and value == word for value in used()[name].get(option, []))
         and (name, option, word) not in REFUSED

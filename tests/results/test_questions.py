@@ -12,8 +12,7 @@ import pytest
 import isonomy
 from isonomy.errors import UnknownOption, UsageError
 from isonomy.frames import Request, Source, open_source
-from isonomy.numerics.randomness import Seed
-from isonomy.options import Alpha, Missing
+from isonomy.options import Alpha, Missing, Seed
 from isonomy.results import KINDS, QUESTIONS, Plan, Question, find_question, open_call, question
 from isonomy.results.questions import READING
 

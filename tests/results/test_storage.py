@@ -15,7 +15,7 @@ import pytest
 import isonomy
 from isonomy.errors import UsageError
 from isonomy.frames import Group
-from isonomy.numerics.randomness import Seed
+from isonomy.options import Seed
 from isonomy.results import Note, Provenance, Status, Verdict, from_dict, from_json, provenance, storage
 from isonomy.results.storage import OF_ROWS, SCHEMA_VERSION, decode, encode, find_class
 from support.fakes import FakeResult, fake

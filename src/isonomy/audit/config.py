@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 # Keywords that are not a test's own: [data] says how rows are read, and the command line shows progress.
-_ELSEWHERE = ("data", *READING, "progress")
+_ELSEWHERE = ("data", "rows", *READING, "progress")
 
 
 class FileColumns(FileTable):

@@ -5,18 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import isonomy
 from isonomy.audit.config import ROLES, Config, Test, annotation_of, required
 from isonomy.audit.forms import Condition, FileCut, Role, plain, ready, written
 from isonomy.errors import ConfigError, IsonomyError, UnknownColumn, near
-from isonomy.frames import Reading, Request, Source
+from isonomy.frames import Request, Source
 from isonomy.frames.expressions import Schema, is_text
 from isonomy.frames.profile import FEW, ROWS
-from isonomy.frames.roles import with_conditions
-from isonomy.numerics.randomness import named_seed
-from isonomy.options import form_of
+from isonomy.frames.source import with_conditions
+from isonomy.options import ROW_DEFAULTS, form_of, named_seed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +50,7 @@ class PlannedTest:
             "filters": [plain(condition) for condition in (*config.filters, *self.test.filters)],
             "seed": self.seed,
             "data": fingerprint,
-            "reading": [getattr(config.data, part.name) for part in fields(Reading)],
+            "reading": [getattr(config.data, name) for name in ROW_DEFAULTS],
             "user": config.columns.user,
             "suppress_below": config.suppress_below,
             "labels": plain(config.labels),

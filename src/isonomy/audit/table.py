@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from isonomy.audit.config import Config, Data
 from isonomy.audit.forms import Condition
 from isonomy.errors import ConfigError, DataError, EmptyFrame, UsageError
-from isonomy.frames import Reading, Source, open_source
+from isonomy.frames import Source, open_source
 from isonomy.frames.adapt import files_at, refuse_unlike
 from isonomy.frames.expressions import all_of, is_text
 from isonomy.frames.groups import NOTHING, Labels
 from isonomy.frames.profile import ROWS, Fingerprint
 from isonomy.frames.profile import fingerprint as fingerprint_of
+from isonomy.options import ROW_DEFAULTS
 from isonomy.results import Note
 
 HELD_BYTES = 2**30  # files up to this size are read once, the needed columns only, and then held
@@ -82,7 +83,7 @@ def repeated(source: Source, config: Config) -> Note | None:
 
 def _open(native: object, data: Data, labels: Labels) -> Source:
     try:
-        reading = {part.name: getattr(data, part.name) for part in fields(Reading)}
+        reading = {name: getattr(data, name) for name in ROW_DEFAULTS}
         source = open_source(native, **reading, labels=labels)
         _ = source.schema
     except (UsageError, DataError):

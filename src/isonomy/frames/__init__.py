@@ -7,9 +7,8 @@ from isonomy.frames.design import Design
 from isonomy.frames.expressions import missing
 from isonomy.frames.groups import Group, Grouping, Groups, Labels, Partition, cut, where
 from isonomy.frames.metrics import Metric, MetricLike
-from isonomy.frames.request import Request, Sample
-from isonomy.frames.source import Reading, Source, open_source
-from isonomy.frames.sums import COUNT, Pass, aggregate, collect
+from isonomy.frames.source import Reading, Request, Sample, Source, open_source
+from isonomy.frames.sums import COUNT, aggregate, collect
 
 __all__ = [
     "COUNT",
@@ -21,7 +20,6 @@ __all__ = [
     "Metric",
     "MetricLike",
     "Partition",
-    "Pass",
     "Reading",
     "Request",
     "Sample",

@@ -6,6 +6,8 @@ expression must not overflow.
 
 A path is one file, a folder or a glob. Folders are entered once each, whatever links point to them. What is not a
 plain file (a pipe, a device) is refused: reading it would wait forever.
+
+Arrays given as roles (``y_true``, ``y_pred``, ``sensitive_features``) become columns; then no table is needed.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import islice
@@ -42,17 +43,13 @@ _COMMA = r"^\s*[+-]?\d+,\d+\s*$"
 _WILDCARDS = re.compile(r"[*?\[]")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Input:
-    """A narwhals frame and the kind of input it came from."""
-
-    frame: Lazy
-    backend: str  # "pandas", "polars", "pyarrow", "duckdb", "pyspark", "ibis", "mapping", "path"
-    lazy: bool  # an engine or a file holds the rows: they may not fit in memory
-    bytes: frozenset[str] = frozenset()  # columns of 8-bit integers: widened, but with few values
+# The frame; the kind of input it came from ("pandas", "polars", "pyarrow", "duckdb", "pyspark", "ibis", "mapping" or
+# "path"); whether an engine or a file holds the rows, which may not fit in memory; and the columns of 8-bit integers,
+# which were widened but have few values.
+Adapted = tuple[Lazy, str, bool, frozenset[str]]
 
 
-def adapt(data: object) -> Input:
+def adapt(data: object) -> Adapted:
     """Wrap ``data``, reading nothing but its schema (and a table in memory)."""
     if isinstance(data, (str, Path)):
         return _uniform(nw.from_native(_scan(str(data))), "path", lazy=True)
@@ -64,7 +61,7 @@ def adapt(data: object) -> Input:
     try:
         frame = nw.from_native(data, pass_through=True)  # anything else comes back unchanged
     except TypeError:
-        raise UsageError(f"data: cannot read {type(data).__name__}; give {ACCEPTED}.") from None
+        frame = data
     if not isinstance(frame, (nw.DataFrame, nw.LazyFrame)):
         raise UsageError(f"data: cannot read {type(data).__name__}; give {ACCEPTED}.")
     backend = frame.implementation.value
@@ -72,7 +69,7 @@ def adapt(data: object) -> Input:
         return _uniform(frame, backend, lazy=True)
     import polars as pl
 
-    columns = [_series(frame[name]) for name in frame.columns]
+    columns = list(map(_series, frame.iter_columns()))
     return _uniform(nw.from_native(pl.DataFrame(columns)).lazy(), backend, lazy=False)
 
 
@@ -90,9 +87,10 @@ def _series(column: nw.Series[Any]) -> pl.Series:
         return pl.Series(column.name, column.to_list(), dtype=pl.Object)
 
 
-def _uniform(frame: Lazy, backend: str, *, lazy: bool) -> Input:
+def _uniform(frame: Lazy, backend: str, *, lazy: bool) -> Adapted:
     """NaN as null, narrow numbers wide. (DuckDB's ``is_nan`` misses NaN from parquet: test for numbers instead.)"""
     uniform: list[nw.Expr] = []
+    small: set[str] = set()
     try:
         schema = frame.collect_schema()
     except nw.exceptions.NarwhalsError as error:
@@ -107,8 +105,9 @@ def _uniform(frame: Lazy, backend: str, *, lazy: bool) -> Input:
             uniform.append(nw.when(number).then(wide).alias(name))
         elif dtype.is_integer() and dtype not in (nw.Int64, nw.UInt64, nw.Int128, nw.UInt128):
             uniform.append(column.cast(nw.Int64).alias(name))
-    few = frozenset(name for name, dtype in schema.items() if dtype in (nw.Int8, nw.UInt8))
-    return Input(frame.with_columns(*uniform) if uniform else frame, backend, lazy, few)
+        if dtype in (nw.Int8, nw.UInt8):
+            small.add(name)
+    return frame.with_columns(*uniform) if uniform else frame, backend, lazy, frozenset(small)
 
 
 def _refuse_duplicates(data: object) -> None:
@@ -215,7 +214,6 @@ def _copies(text: pl.LazyFrame, names: Iterable[str]) -> list[str]:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an engine's message."""
     return str(error).strip().partition("\n")[0]
 
 
@@ -235,7 +233,6 @@ def _from_mapping(data: Mapping[object, object]) -> pl.DataFrame:
 
 
 def as_column(name: str, values: object) -> pl.Series:
-    """An array, a Series or a list as a column."""
     import polars as pl
 
     series: object = nw.from_native(values, series_only=True, pass_through=True)
@@ -279,6 +276,100 @@ def refuse_mixture(name: str, values: Sequence[object]) -> None:
         raise MixedTypes(
             f"data: column {name!r} mixes types ({', '.join(sorted(kinds))}); make it one type, for instance all text."
         )
+
+
+# The name of an array under these arguments, if it has none.
+UNNAMED = {"groups": "group", "given": "stratum"}
+
+
+def with_arrays(
+    data: object, arguments: Mapping[str, Any], forms: Mapping[str, str | None]
+) -> tuple[object, dict[str, Any]]:
+    """The table with the arrays among the ``arguments`` as columns, and the arguments with the columns' names.
+
+    ``data`` is None if there are only arrays. ``forms`` has the form of each keyword, such as "column" or "groups".
+    """
+    columns: dict[str, pl.Series] = {}
+    named = dict(arguments)
+    for argument, value in arguments.items():
+        form = forms.get(argument)
+        if form not in ("column", "names", "groups", "given"):
+            continue
+        names = []
+        for name, values in _arrays(argument, value, alone=data is None or form == "column"):
+            column = as_column(name, values)
+            if name in columns and not columns[name].equals(column):  # another array has the name
+                name = f"{argument} {name}"
+            columns[name] = column.alias(name)
+            names.append(name)
+        if names:
+            named[argument] = names[0] if len(names) == 1 and form != "names" else names
+    if columns:
+        return _joined(data, columns), named
+    if data is None:
+        raise UsageError("data: give a table, or an array for each column (outcome=y_true, prediction=y_pred, ...).")
+    return data, named
+
+
+def _arrays(argument: str, value: object, *, alone: bool) -> list[tuple[str, object]]:
+    """The arrays in an argument, with names; an empty list if it names columns of the table."""
+    name = UNNAMED.get(argument, argument)
+    if isinstance(value, Mapping) and argument in UNNAMED:
+        parts = [(str(key), _arrays(argument, part, alone=True)) for key, part in value.items()]
+        return [(key, arrays[0][1]) for key, arrays in parts if len(arrays) == 1] if all(a for _, a in parts) else []
+    frame: object = nw.from_native(value, pass_through=True, eager_only=True, allow_series=True)
+    if isinstance(frame, nw.DataFrame):
+        return [(column, frame[column].to_native()) for column in frame.columns]
+    if isinstance(frame, nw.Series):
+        return [(frame.name if isinstance(frame.name, str) and frame.name else name, value)]
+    if not isinstance(value, (np.ndarray, nw.Expr)) and hasattr(value, "__array__") and hasattr(value, "__len__"):
+        value = list(value) if isinstance(value, Sequence) else np.asarray(value)  # an extension array of pandas
+    if isinstance(value, np.ndarray):
+        if value.ndim == 2:
+            return [(f"{name}_{i}", column) for i, column in enumerate(value.T)]
+        return [(name, value)]
+    if alone and isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and len(value):
+        plain = (bool, int, float, str, np.generic, type(None))  # as opposed to columns, cuts or conditions
+        return [(name, value)] if all(isinstance(entry, plain) for entry in value) else []
+    return []
+
+
+def _joined(data: object, columns: Mapping[str, pl.Series]) -> pl.DataFrame:
+    import polars as pl
+
+    lengths = {name: len(column) for name, column in columns.items()}
+    table = pl.DataFrame()
+    if data is not None:
+        from isonomy.frames.source import Source
+
+        adapted = None if isinstance(data, Source) else adapt(data)
+        if adapted is None or adapted[2]:
+            raise UsageError(
+                f"{next(iter(columns))}: an array cannot be combined with rows that an engine or a file holds; add "
+                "it to them as a column."
+            )
+        table = adapted[0].collect().to_native()
+        lengths = {"data": len(table), **lengths}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name}: {n:,}" for name, n in lengths.items())
+        raise LengthMismatch(f"data: the arrays differ in length ({shown}); each needs one value per row.")
+    return table.with_columns(*columns.values()) if data is not None else pl.DataFrame(list(columns.values()))
+
+
+# The printed form of conditions on one column, and their wording.
+_WORDING = (
+    (re.compile(r"col\((.+?)\)\.__eq__\((.+)\)"), "{} is {}"),
+    (re.compile(r"col\((.+?)\)\.is_in\(other=\[(.+)\]\)"), "{} is one of {}"),
+)
+
+
+def in_words(condition: object) -> str:
+    """A condition in words, for the provenance: 'deny is no'."""
+    text = repr(condition)
+    for form, words in _WORDING:
+        if match := form.fullmatch(text):
+            return words.format(*match.groups())
+    return text
 
 
 def files_at(path: Path, argument: str = "data") -> list[Path]:
@@ -330,7 +421,6 @@ def _matching(path: Path, argument: str) -> list[Path]:
 
 
 def _fits(names: Sequence[str], parts: Sequence[str]) -> bool:
-    """Whether the names along a path match the parts of a glob."""
     if not parts:
         return not names
     if parts[0] == "**" and _fits(names, parts[1:]):

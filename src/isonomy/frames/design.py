@@ -6,21 +6,21 @@ some rows belong to one person, household or branch. A `Design` carries what a v
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from math import ceil
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import narwhals as nw
 import numpy as np
 from scipy import sparse
 
-from isonomy.errors import BadWeight, UsageError
+from isonomy.errors import BadWeight
 from isonomy.frames.adapt import Lazy
-from isonomy.frames.sums import aggregate, code_column, collect, plain_keys
+from isonomy.frames.sums import aggregate, collect, plain_keys
 from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -59,7 +59,6 @@ class Block:
 
     @property
     def size(self) -> int:
-        """Bytes in memory."""
         return self.starts.nbytes + self.line.nbytes + (0 if self.mass is None else self.mass.nbytes)
 
     def ranges(self) -> list[tuple[int, int]]:
@@ -118,7 +117,6 @@ class Clusters:
 
 
 def smallest_type(number: int) -> type[np.unsignedinteger[Any]]:
-    """The smallest type of numbers from 0 to ``number`` - 1."""
     return np.uint8 if number <= 1 << 8 else np.uint16 if number <= 1 << 16 else np.uint32
 
 
@@ -141,14 +139,12 @@ class Design:
     people: float = 1.0
 
     def restricted(self, lines: slice | AnyArray) -> Design:
-        """The same design for some of the lines."""
         if isinstance(lines, slice) and lines == slice(None):
             return self
         placed = None if self.clusters is None else self._placed[:, lines]
         return Design(self.mass[lines], self.second[lines], self.fourth[lines], self.rows[lines], self.clusters, placed)
 
     def scaled(self, factor: FloatArray) -> Design:
-        """The same design with every line's mass multiplied by ``factor``."""
         placed = None if self.clusters is None else self._placed @ sparse.diags_array(factor)
         powers = self.mass * factor, self.second * factor**2, self.fourth * factor**4
         return Design(*powers, self.rows, self.clusters, placed)
@@ -179,8 +175,7 @@ def designed(
 
 
 def number_of_parts(rows: float) -> int:
-    """The number of parts in which an engine's table is read."""
-    return math.ceil(rows / min(max(rows / 8, FEWEST_AT_ONCE), MOST_AT_ONCE))
+    return ceil(rows / min(max(rows / 8, FEWEST_AT_ONCE), MOST_AT_ONCE))
 
 
 def masses_by(
@@ -211,17 +206,3 @@ def masses_by(
     numbered = cells.with_columns(position)
     joined = rows.to_native().join(numbered.lazy(), on=list(named), how="inner", nulls_equal=True)
     return collect(nw.from_native(joined.filter(pl.col(CELL).is_not_null()).drop(*named)))
-
-
-def block_of(cluster: pl.Series, line: IntArray, mass: FloatArray | None, width: int) -> Block:
-    """The rows given, cluster by cluster; ``width`` is the number of lines."""
-    return Block.from_codes(*code_column(cluster), line, mass, width)
-
-
-def refuse_cluster(cluster: str | None, names: set[str]) -> None:
-    """Raise if the clusters are the groups: a group would be one cluster, whose mean has no spread to judge by."""
-    if cluster is not None and cluster in names:
-        raise UsageError(
-            f"cluster: {cluster!r} is also a group; each group would be a single cluster, and nothing could be tested. "
-            "Name the column that says which rows belong together."
-        )

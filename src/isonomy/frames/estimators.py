@@ -26,7 +26,7 @@ from isonomy.errors import (
     WrongType,
 )
 from isonomy.frames.expressions import LARGEST
-from isonomy.frames.request import refuse_nested
+from isonomy.frames.source import refuse_nested
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from isonomy.options import refuse_endless, shown
 
@@ -42,8 +42,6 @@ _LARGE = (nw.Int128, nw.UInt128, nw.Decimal)  # numbers that numpy arrays cannot
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """The columns of X that an estimator uses, one entry per row."""
-
     numbers: FloatArray  # (rows, columns)
     group: IntArray  # the group of each row
     keys: tuple[Key, ...]  # the values of each group
@@ -67,7 +65,6 @@ def renamed(places: Mapping[str, str]) -> Callable[[Callable[P, None]], Callable
 
 
 def as_tuple(columns: Column | Sequence[Column]) -> tuple[Column, ...]:
-    """One column or several, as a tuple."""
     if isinstance(columns, (str, int, np.integer)):
         return (columns,)
     if not isinstance(columns, (Sequence, np.ndarray)) or not all(
@@ -170,7 +167,6 @@ def eager(X: object) -> Eager | None:
 
 
 def names_of(X: object) -> list[str] | None:
-    """The names of the columns of a frame; None for an array or a list."""
     frame = eager(X)
     return None if frame is None else frame.columns
 
@@ -187,7 +183,6 @@ def target(y: object) -> object:
 
 
 def outcomes(y: AnyArray) -> FloatArray:
-    """Outcomes as numbers."""
     try:
         return y.astype(np.float64)
     except (TypeError, ValueError):
@@ -234,7 +229,6 @@ def votes(columns: Columns, sample_weight: object) -> Votes:
 
 
 def column_of(X: Eager | AnyArray, name: Column, argument: str) -> Values:
-    """A column of a frame or of an array."""
     frame = isinstance(X, nw.DataFrame)
     if len(X.shape) != 2:
         raise UsageError(f"X: has {len(X.shape)} dimensions; give a frame, or an array of rows and columns.")
@@ -328,7 +322,6 @@ def _scalars(values: AnyArray) -> list[Hashable]:
 
 
 def _key(value: Hashable) -> Hashable:
-    """None for every kind of missing value."""
     try:
         return None if value is None or value != value else value  # NaN and NaT differ from themselves
     except (TypeError, ValueError):  # pandas.NA has no truth value

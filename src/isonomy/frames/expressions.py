@@ -36,12 +36,10 @@ def flag(condition: nw.Expr) -> nw.Expr:
 
 
 def number(column: str | nw.Expr) -> nw.Expr:
-    """A column or an expression as Float64."""
     return (nw.col(column) if isinstance(column, str) else column).cast(nw.Float64)
 
 
 def is_text(dtype: DType) -> bool:
-    """Whether a column holds text."""
     return dtype in (nw.String, nw.Categorical) or isinstance(dtype, nw.Enum)
 
 
@@ -51,12 +49,10 @@ def is_category(dtype: DType) -> bool:
 
 
 def text(column: str) -> nw.Expr:
-    """A column of any type as text."""
     return nw.col(column).cast(nw.String)
 
 
 def constant(value: float) -> nw.Expr:
-    """The same number for every row."""
     return nw.lit(float(value))
 
 
@@ -85,7 +81,6 @@ def levels(column: str, values: Mapping[object, float]) -> nw.Expr:
 
 
 def infinite(value: nw.Expr) -> nw.Expr:
-    """Whether a number is infinite, of either sign."""
     return value.abs() == np.inf
 
 
@@ -139,7 +134,6 @@ class Comparison:
 
     @property
     def kinds(self) -> set[str]:
-        """The kinds of the values compared with."""
         if self.value is None:
             return set()
         values = self.value if isinstance(self.value, (list, tuple)) else [self.value]
@@ -147,7 +141,6 @@ class Comparison:
         return {next(name for kind, name in kinds if isinstance(value, kind)) for value in values}
 
     def expression(self) -> nw.Expr:
-        """The condition as an expression."""
         return _COMPARISONS[self.operator](nw.col(self.column), self.value)
 
 

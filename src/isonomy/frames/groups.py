@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import reduce
+from functools import partial, reduce
 from itertools import combinations, pairwise
-from math import comb
+from math import comb, prod
 from numbers import Integral, Number
 from operator import and_
 from types import MappingProxyType
@@ -43,6 +43,9 @@ CONDITION = ""  # the dimension under which a named condition is stored in a gro
 ROW_COUNT, ROW_GROUP = "__c", "__g"  # columns of `Source.complete_rows`: the rows of a line, the number of its group
 
 
+_digits = partial(np.format_float_positional, trim="-")
+
+
 @dataclass(frozen=True, slots=True)
 class Cut:
     """A numeric column cut at ``edges``: below the first, between neighbors, from the last on."""
@@ -51,17 +54,16 @@ class Cut:
     edges: tuple[float, ...]
 
     def __str__(self) -> str:
-        return f"{self.column}, cut at {', '.join(np.format_float_positional(edge, trim='-') for edge in self.edges)}"
+        return f"{self.column}, cut at {', '.join(map(_digits, self.edges))}"
 
     @property
     def labels(self) -> tuple[str, ...]:
         """One label per interval; an interval holds its lower edge and not its upper one."""
-        text = [np.format_float_positional(edge, trim="-") for edge in self.edges]
+        text = list(map(_digits, self.edges))
         between = [f"{low} to <{high}" for low, high in pairwise(text)]
         return (f"<{text[0]}", *between, f">={text[-1]}")
 
     def codes(self) -> nw.Expr:
-        """The interval of each row, from 0 up."""
         column = nw.col(self.column)
         code: nw.Expr = nw.lit(len(self.edges))
         for i, edge in reversed(list(enumerate(self.edges))):
@@ -141,7 +143,6 @@ class Group:
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, object]) -> Group:
-        """The group in which each dimension has the given value."""
         return cls(tuple(mapping.items()))
 
     @property
@@ -198,12 +199,10 @@ class Grouping:
 
     @property
     def every(self) -> tuple[Dimension, ...]:
-        """The dimensions of groups and of strata."""
         return (*self.dimensions, *self.strata)
 
     @property
     def keys(self) -> dict[str, nw.Expr]:
-        """The keys of the finest cells."""
         return {dimension.name: dimension.key for dimension in self.every}
 
     def within(self, strata: Grouping) -> Grouping:
@@ -238,14 +237,12 @@ class Partition:
         return " & ".join(self.titles or self.dimensions)
 
     def sum(self, values: AnyArray) -> FloatArray:
-        """Total of ``values`` (one per cell) in each group."""
         # Code -1 (in no group) has a first bin of its own, which is dropped.
         weights = np.asarray(values, dtype=np.float64)
         return np.bincount(self.codes + 1, weights=weights, minlength=len(self.groups) + 1)[1:].astype(np.float64)
 
 
 def grouping(schema: Schema, groups: object, depth: int = 1, *, argument: str = "groups") -> Grouping:
-    """Resolve the argument ``groups`` against the schema."""
     if isinstance(groups, Grouping):
         return groups
     if isinstance(groups, (str, Cut, Where)):
@@ -254,21 +251,24 @@ def grouping(schema: Schema, groups: object, depth: int = 1, *, argument: str = 
         raise UsageError(
             f"{argument}: {groups!r}; give column names, iso.cut(column, edges) or iso.where(name, condition)."
         )
-    dimensions = tuple(_dimension(schema, group, argument) for group in groups)
+    dimensions: list[Dimension] = []
+    names: list[str] = []
+    for group in groups:
+        dimensions.append(_dimension(schema, group, argument))
+        names.append(dimensions[-1].name)
     if not dimensions:
         raise UsageError(f"{argument}: none given; name at least one column.")
-    names = [d.name for d in dimensions]
     if len(set(names)) < len(names):
         raise UsageError(f"{argument}: {', '.join(names)} names one group twice.")
     if isinstance(depth, bool) or not isinstance(depth, Integral) or depth < 1:
         raise UsageError(f"depth: {depth!r}; give a whole number from 1 (no intersections) up.")
-    sets = sum(comb(len(dimensions), size) for size in range(1, min(int(depth), len(dimensions)) + 1))
+    sets = sum(map(partial(comb, len(dimensions)), range(1, min(int(depth), len(dimensions)) + 1)))
     if sets > MOST_SETS:
         raise UsageError(
             f"depth: {depth} over {len(dimensions)} {argument} asks for {sets:,} sets of columns, and {MOST_SETS:,} "
             "are the most. Lower the depth, or name fewer columns."
         )
-    return Grouping(dimensions, int(depth))
+    return Grouping(tuple(dimensions), int(depth))
 
 
 def _dimension(schema: Schema, group: object, argument: str) -> Dimension:
@@ -292,16 +292,13 @@ def _dimension(schema: Schema, group: object, argument: str) -> Dimension:
     return Dimension(name, nw.col(name))
 
 
-def key_name(dimension: str) -> str:
-    """The column of a dimension in the finest cells: a group may have the name of a role."""
-    return f"group {dimension}"
-
-
 def partitions(grouping: Grouping, cells: pl.DataFrame) -> tuple[Partition, ...]:
     """Roll cells (or rows) up to every group, and to the strata, which come last."""
-    levels = {d.name: _levels(d, cells[key_name(d.name)]) for d in grouping.every}
+    levels: dict[str, Levels] = {}
+    for dimension in grouping.every:
+        levels[dimension.name] = _levels(dimension, cells[f"group {dimension.name}"])
     subsets = [*grouping.subsets, *([grouping.strata] if grouping.strata else [])]
-    return tuple(_partition(subset, levels, len(cells)) for subset in subsets)
+    return tuple(map(partial(_partition, levels, len(cells)), subsets))
 
 
 def _levels(dimension: Dimension, column: pl.Series) -> Levels:
@@ -327,21 +324,24 @@ def _levels(dimension: Dimension, column: pl.Series) -> Levels:
     return rank[codes], listed
 
 
-def _partition(subset: tuple[Dimension, ...], levels: Mapping[str, Levels], size: int) -> Partition:
+def _partition(levels: Mapping[str, Levels], size: int, subset: tuple[Dimension, ...]) -> Partition:
     combined = np.zeros(size, dtype=np.intp)
     inside = np.ones(size, dtype=bool)
-    span = 1
+    shape: list[int] = []
     for dimension in subset:
         codes, values = levels[dimension.name]
         combined = combined * len(values) + codes
         inside &= codes >= 0
-        span *= len(values)
-    names = tuple(d.name for d in subset)
-    if len(subset) == 1:  # every level occurs, and a named group is listed even if it is empty
-        return Partition(names, tuple(_groups(subset, levels, np.arange(span))), combined)
-    combined[~inside] = -1
-    present, codes = _distinct(combined, span)
-    return Partition(names, tuple(_groups(subset, levels, present)), codes)
+        shape.append(len(values))
+    present, codes = np.arange(shape[0]), combined
+    if len(subset) > 1:  # of a single dimension every level occurs, and a named group is listed even if it is empty
+        combined[~inside] = -1
+        present, codes = _distinct(combined, prod(shape))
+    columns = []
+    for dimension, code in zip(subset, np.unravel_index(present, shape), strict=True):
+        name, values = CONDITION if dimension.condition else dimension.name, levels[dimension.name][1]
+        columns.append([(name, values[i]) for i in code])
+    return Partition(tuple(d.name for d in subset), tuple(map(Group, zip(*columns, strict=True))), codes)
 
 
 def _distinct(codes: IntArray, span: int) -> tuple[IntArray, IntArray]:
@@ -353,15 +353,6 @@ def _distinct(codes: IntArray, span: int) -> tuple[IntArray, IntArray]:
     present = np.bincount(codes + 1, minlength=span + 1)[1:] > 0
     position = np.cumsum(present) - 1
     return np.flatnonzero(present), np.where(codes >= 0, position[codes], -1)
-
-
-def _groups(subset: tuple[Dimension, ...], levels: Mapping[str, Levels], present: IntArray) -> Iterator[Group]:
-    values = [levels[dimension.name][1] for dimension in subset]
-    codes = np.unravel_index(present, [len(listed) for listed in values])
-    columns = [[listed[i] for i in code] for listed, code in zip(values, codes, strict=True)]
-    names = [CONDITION if d.condition else d.name for d in subset]
-    for row in zip(*columns, strict=True):
-        yield Group(tuple(zip(names, row, strict=True)))
 
 
 def compared(partition: Partition) -> tuple[tuple[Group, ...], IntArray]:

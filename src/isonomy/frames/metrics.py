@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isonomy.errors import MissingRole, UnknownOption, UsageError
-from isonomy.frames.expressions import Comparison, Scalar
+from isonomy.frames.expressions import Comparison, Scalar, number
 from isonomy.frames.groups import Grouping
-from isonomy.frames.request import Request, Sample
-from isonomy.frames.source import Source
+from isonomy.frames.source import Request, Sample, Source
 from isonomy.frames.sums import identity
 from isonomy.numerics.arrays import BoolArray
 from isonomy.options import Form, check
@@ -68,8 +67,6 @@ MetricLike = Annotated[str | Metric | Sequence[str | Metric], Form("metric")]
 
 @dataclass(frozen=True, slots=True)
 class _Rate:
-    """A 0/1 metric read off the counts of (outcome, prediction)."""
-
     roles: tuple[str, ...]
     inside: Callable[[Mapping[str, Codes]], BoolArray]
     hit: Callable[[Mapping[str, Codes]], BoolArray]
@@ -181,7 +178,6 @@ class Measure:
         return bool(self.request.numeric) or not (self.binary or self.functional)
 
     def roles(self, answer: Sample) -> dict[str, NDArray[np.float64]]:
-        """The columns of a metric that is not a mean over rows."""
         keys = answer.columns
         if self.level is not None:
             values = np.asarray(keys["value"], dtype=np.float64)
@@ -190,16 +186,16 @@ class Measure:
 
     def refuse_absent(self, answer: Sample) -> None:
         """Raise if no row has the label that counts as 1: it is probably spelled differently."""
-        keys = answer.columns
+        if self.positive is None:
+            return
         labeled = [role for role in self.request.binary if role in _BOTH]
-        if self.positive is not None and not any(bool((keys[role] == 1).any()) for role in labeled):
+        if not any(bool((answer.columns[role] == 1).any()) for role in labeled):
             raise UsageError(f"positive: no row has {self.positive!r} as its {' or '.join(labeled)}.")
 
     def inside(self, answer: Sample) -> BoolArray:
-        """Which cells (or rows) meet the metric's condition."""
         keys = answer.columns
         if self._rate is not None:
-            return self._rate.inside({role: keys[role] for role in self._rate.roles})
+            return self._rate.inside(keys)
         return np.asarray(keys["inside"]) == 1 if "inside" in keys else np.ones(answer.size, dtype=bool)
 
     def value(self, answer: Sample) -> NDArray[np.float64]:
@@ -208,7 +204,7 @@ class Measure:
         if self.functional:
             return np.zeros(len(next(iter(keys.values()))))
         if self._rate is not None:
-            return self._rate.hit({role: keys[role] for role in self._rate.roles}).astype(np.float64)
+            return self._rate.hit(keys).astype(np.float64)
         return np.asarray(keys["value"], dtype=np.float64)
 
 
@@ -222,16 +218,20 @@ def canonical(metric: Any) -> Any:
 def listed(metric: str | Metric | Sequence[str | Metric]) -> tuple[str | Metric, ...]:
     """The metrics of an argument, with bundles spelled out; raises for duplicates."""
     given = (metric,) if isinstance(metric, (str, Metric)) else tuple(metric) if isinstance(metric, Sequence) else ()
-    given = tuple(map(canonical, given))
-    single = tuple(part for entry in given for part in BUNDLES.get(entry if isinstance(entry, str) else "", (entry,)))
-    names = [part.name if isinstance(part, Metric) else part for part in single]
-    if not single or not all(isinstance(part, (str, Metric)) for part in single):
+    single: list[str | Metric] = []
+    for entry in map(canonical, given):
+        if not isinstance(entry, (str, Metric)):
+            single.clear()
+            break
+        single += BUNDLES.get(entry, (entry,)) if isinstance(entry, str) else (entry,)
+    if not single:
         raise UsageError(
             f"metric: {metric!r}; give a name ({', '.join((*NAMES, *BUNDLES))}), an iso.Metric, or a list."
         )
+    names = [part.name if isinstance(part, Metric) else part for part in single]
     if len(set(names)) < len(names):
-        raise UsageError(f"metric: {', '.join(map(str, names))} names one metric twice.")
-    return single
+        raise UsageError(f"metric: {', '.join(names)} names one metric twice.")
+    return tuple(single)
 
 
 def shared_cells(requests: Sequence[Request]) -> Request | None:
@@ -239,16 +239,12 @@ def shared_cells(requests: Sequence[Request]) -> Request | None:
     binary = {role: column for request in requests for role, column in request.binary.items()}
     plain = all(isinstance(column, str) or role in _BOTH for role, column in binary.items())
     alike = all(
-        _identity(request.binary.get(role, column)) == _identity(column)
+        identity(request.binary.get(role, column)) == identity(column)
         for request in requests
         for role, column in binary.items()
     )
     simple = not any(request.numeric or request.values for request in requests)
     return replace(requests[0], binary=binary) if plain and alike and simple else None
-
-
-def _identity(column: str | nw.Expr) -> tuple[str, bool]:
-    return (column, True) if isinstance(column, str) else (identity(column), False)
 
 
 # The columns of a custom metric, which differ between metrics.
@@ -306,31 +302,38 @@ def measure(
     if not isinstance(metric, str):
         raise UsageError(f"metric: {metric!r}; give a name ({', '.join(NAMES)}) or an iso.Metric.")
     metric = str(canonical(metric))
-    name = {canonical(key): words for key, words in source.labels.metrics.items()}.get(metric, metric)
+    name = metric
+    for key, words in source.labels.metrics.items():
+        if canonical(key) == metric:
+            name = words
     if metric in RATES:
         rate = RATES[metric]
-        return Measure(name, True, Request(grouping, binary=_roles(metric, rate.roles, given)), rate)
-    if metric in FUNCTIONALS:
+        roles, codes = rate.roles, rate.roles
+    elif metric in FUNCTIONALS:
         roles, codes = FUNCTIONALS[metric]
-        named = _roles(metric, roles, given)
-        binary = {role: column for role, column in named.items() if role in codes}
-        numeric = {role: column for role, column in named.items() if role not in codes}
-        return Measure(name, False, Request(grouping, binary, numeric), functional=metric)
-    if metric in MEANS:
-        roles, formula = MEANS[metric]
-        named = _roles(metric, roles, given)
-        columns = {role: nw.col(column).cast(nw.Float64) for role, column in named.items()}
-        binary = {r: c for r, c in named.items() if r == "outcome" and metric in ("brier", "log_loss")}
-        numeric = {r: c for r, c in named.items() if r not in binary}
-        values = {"value": formula(**columns)}
-        chances = ("score",) if "score" in numeric else ()
-        return Measure(name, False, Request(grouping, binary, numeric, values=values, probabilities=chances))
-    if metric in ("quantile", "median"):
+    elif metric in MEANS:
+        roles, codes = MEANS[metric][0], ("outcome",) if metric in ("brier", "log_loss") else ()
+    elif metric in ("quantile", "median"):
         raise UsageError(
             f"metric: {metric!r} needs to know of what; give an iso.Metric such as "
             'iso.Metric("median amount", value=iso.col("amount"), quantile=0.5).'
         )
-    raise UnknownOption("metric", metric, (*NAMES, *BUNDLES), ALSO_CALLED | {"calibration": "mean_error"})
+    else:
+        raise UnknownOption("metric", metric, (*NAMES, *BUNDLES), ALSO_CALLED | {"calibration": "mean_error"})
+    binary: dict[str, str | nw.Expr] = {}
+    numeric: dict[str, str | nw.Expr] = {}
+    for role in roles:
+        column = given[role]
+        if column is None:
+            raise MissingRole(f"{role}: the metric {metric!r} needs it; pass {role}=<column name>.")
+        (binary if role in codes else numeric)[role] = column
+    if metric in RATES:
+        return Measure(name, True, Request(grouping, binary), rate)
+    if metric in FUNCTIONALS:
+        return Measure(name, False, Request(grouping, binary, numeric), functional=metric)
+    values = {"value": MEANS[metric][1](**{role: number(str(given[role])) for role in roles})}
+    chances = ("score",) if "score" in numeric else ()
+    return Measure(name, False, Request(grouping, binary, numeric, values=values, probabilities=chances))
 
 
 def _with_label(source: Source, bound: Measure, positive: Scalar) -> Measure:
@@ -346,16 +349,6 @@ def _with_label(source: Source, bound: Measure, positive: Scalar) -> Measure:
                 raise UsageError(f"positive: {problem}.")
             binary[role] = nw.when(~nw.col(column).is_null()).then(label.expression())
     return replace(bound, request=replace(bound.request, binary=binary), positive=positive)
-
-
-def _roles(metric: str, roles: tuple[str, ...], given: Mapping[str, str | None]) -> dict[str, str]:
-    named: dict[str, str] = {}
-    for role in roles:
-        column = given[role]
-        if column is None:
-            raise MissingRole(f"{role}: the metric {metric!r} needs it; pass {role}=<column name>.")
-        named[role] = column
-    return named
 
 
 def _custom(source: Source, metric: Metric, grouping: Grouping | None) -> Measure:

@@ -14,7 +14,7 @@ import narwhals as nw
 
 from isonomy.frames.expressions import flag, missing
 from isonomy.frames.source import Source
-from isonomy.frames.sums import COUNT, Pass
+from isonomy.frames.sums import COUNT
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,7 +39,6 @@ class Profile:
 
     @property
     def unit(self) -> bool:
-        """Whether every number lies between 0 and 1."""
         return self.kind in ("binary", "number") and self.low >= 0 and self.high <= 1
 
 
@@ -60,7 +59,6 @@ def distinct(source: Source, column: str, other: str, value: str | float, rows: 
 
 
 def profile(column: pl.Series) -> Profile:
-    """The profile of a column."""
     import polars as pl
 
     dtype = column.dtype
@@ -105,7 +103,7 @@ def fingerprint(source: Source) -> Fingerprint:
         else:
             continue
         values[f"total {i}"] = nw.when(~absent).then(number).otherwise(nw.lit(0.0))
-    cells = source.sums(Pass({}, values))
+    cells = source.sums({}, values)
     rows = round(float(cells[COUNT].sum())) if len(cells) else 0
     contents = {
         "schema": {name: str(dtype) for name, dtype in source.schema.items()},

@@ -1,10 +1,19 @@
-"""A table opened for auditing: its columns, and the grouped passes already made over it."""
+"""A table opened for auditing: what a test requests of its rows, and what it gets.
+
+A `Request` names columns and expressions; a `Sample` has their sums over the finest cells, or the columns row by row.
+A `Source` makes the grouped passes and keeps them, so that tests can share them.
+
+Values are checked in the pass that counts them, so that nothing is dropped silently and nothing is read twice. A 0/1
+column enters the pass as a code, so the cells themselves show its other values; a numeric column adds one sum, the
+number of its missing values. `Source.complete` reads both off the collected cells. The columns of a pass are called
+by their kind and role ("role outcome", "group sex"): the table may have a column with the role's name.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from itertools import count as count_up
 from operator import and_
@@ -14,8 +23,21 @@ import narwhals as nw
 import numpy as np
 
 from isonomy import options
-from isonomy.errors import BadWeight, ComputedName, DataError, EmptyFrame, UnknownColumn, UsageError, WrongType
-from isonomy.frames.adapt import Input, Lazy, adapt, first_line
+from isonomy.errors import (
+    BadCount,
+    BadWeight,
+    ComputedName,
+    DataError,
+    EmptyFrame,
+    MissingGroups,
+    MissingValues,
+    NotBinary,
+    OutOfRange,
+    UnknownColumn,
+    UsageError,
+    WrongType,
+)
+from isonomy.frames.adapt import Lazy, adapt, first_line, refuse_mixture
 from isonomy.frames.design import (
     CELL,
     CLUSTER,
@@ -23,31 +45,18 @@ from isonomy.frames.design import (
     MASS,
     SECOND,
     Block,
-    block_of,
+    Design,
     designed,
     masses_by,
     number_of_parts,
-    refuse_cluster,
     smallest_type,
 )
-from isonomy.frames.expressions import Schema, flag, missing
-from isonomy.frames.groups import NOTHING, ROW_COUNT, Grouping, Labels, Partition, grouping, key_name, partitions
-from isonomy.frames.request import (
-    COMPLETE,
-    Request,
-    Sample,
-    binary_code,
-    check_types,
-    complete,
-    name_of,
-    refuse_bad_counts,
-    refuse_nested,
-    role_expression,
-)
+from isonomy.frames.expressions import LARGEST, DType, Schema, flag, missing
+from isonomy.frames.groups import NOTHING, ROW_COUNT, Grouping, Labels, Partition, grouping, partitions
 from isonomy.frames.sums import (
     COUNT,
-    Pass,
     aggregate,
+    code_column,
     collect,
     extremes,
     identity,
@@ -61,8 +70,111 @@ from isonomy.numerics.arrays import AnyArray, FloatArray
 if TYPE_CHECKING:
     import polars as pl
 
+Expressions = Mapping[str, nw.Expr]
+Columns = Mapping[str, str | nw.Expr]
 
+COMPLETE = "complete"
 SAMPLE = 5_000  # lines read to decide whether counts are a survey's weights
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """What one test needs of the rows. Every mapping goes from a short role name.
+
+    ``binary`` columns must hold 0 and 1 and become keys of the pass; ``numeric`` columns must be finite and may be
+    used by the expressions in ``values``, which are summed; the expressions in ``keys`` are further keys; ``labels``
+    are columns of any type that must have a value. ``binary`` and ``numeric`` name a column, or give an expression
+    that is checked in the same way.
+    """
+
+    grouping: Grouping | None = None
+    binary: Columns = field(default_factory=dict)
+    numeric: Columns = field(default_factory=dict)
+    keys: Expressions = field(default_factory=dict)
+    values: Expressions = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    probabilities: tuple[str, ...] = ()  # numeric roles that must lie in [0, 1]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """What comes back from the rows: the finest cells in canonical order, or single rows.
+
+    A line is a cell or a row. ``columns`` has one entry per line: binary roles (0 and 1), keys and, for rows, numbers
+    and values; ``values`` has the sums over the rows of each cell. ``count`` is the number of rows of each line
+    (None: 1). With weights or clusters there is a ``design``, and ``values`` are weighted by its masses.
+    """
+
+    columns: Mapping[str, AnyArray]
+    count: FloatArray | None
+    partitions: tuple[Partition, ...]
+    dropped: Mapping[str, int]
+    size: int
+    values: Mapping[str, FloatArray] = field(default_factory=dict)
+    design: Design | None = None
+
+    @property
+    def rows(self) -> int:
+        """The number of rows used; a line of the ``count`` column counts as that many."""
+        return self.size if self.count is None else round(float(self.count.sum()))
+
+    @property
+    def counts(self) -> FloatArray:
+        return np.ones(self.size) if self.count is None else self.count
+
+    @property
+    def weight(self) -> FloatArray | None:
+        """The weight of each line: its rows, or their weights scaled to sum to the rows; None: 1 each."""
+        return self.count if self.design is None else self.design.mass
+
+    @property
+    def mass(self) -> FloatArray:
+        return np.ones(self.size) if self.weight is None else self.weight
+
+    def weighing(self) -> Sample:
+        if self.design is None or bool((self.design.mass > 0).all()):
+            return self
+        lines = np.flatnonzero(self.design.mass > 0)
+        return replace(
+            self,
+            columns={name: column[lines] for name, column in self.columns.items()},
+            count=None if self.count is None else self.count[lines],
+            partitions=tuple(replace(part, codes=part.codes[lines]) for part in self.partitions),
+            size=lines.size,
+            values={name: column[lines] for name, column in self.values.items()},
+            design=self.design.restricted(lines),
+        )
+
+
+def binary_code(column: nw.Expr, dtype: DType, *, few: bool = False) -> nw.Expr:
+    """0 and 1 as they are, null for missing, other numbers for anything else.
+
+    The pass groups by it, so it must take few values; with ``few`` the column itself does.
+    """
+    if few or dtype == nw.Boolean:
+        return column
+    if dtype.is_unsigned_integer():
+        return column.clip(upper_bound=2)
+    if dtype.is_integer():
+        return column.clip(-1, 2)  # one cheap operation; two codes stand for "other"
+    number = column.cast(nw.Float64)
+    one_or_other = nw.when(number == 1).then(nw.lit(1)).otherwise(nw.lit(2))
+    zero_or_more = nw.when(number == 0).then(nw.lit(0)).otherwise(one_or_other)
+    return nw.when(~missing(column, dtype)).then(zero_or_more)
+
+
+def refuse_nested(schema: Schema, argument: str, column: str | None) -> None:
+    """Raise if a column that identifies people or groups holds lists, structures or bytes."""
+    if column is not None and isinstance(schema[column], (nw.List, nw.Array, nw.Struct, nw.Binary)):
+        raise WrongType(f"{argument}: column {column!r} is {schema[column]}; use text, numbers or dates.")
+
+
+def refuse_bad_counts(column: str, n: float) -> None:
+    if n:
+        raise BadCount(
+            f"count: column {column!r} has {n:,.0f} rows that are missing, negative or fractional; "
+            "counts are whole numbers from 0 up."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +191,30 @@ class Reading:
 class Source:
     """A table opened for auditing. It keeps the sums it has made, so that tests can share passes.
 
-    ``frame`` is the narwhals frame, for computations other than grouped sums.
+    ``frame`` is the narwhals frame, for computations other than grouped sums; ``backend``, ``lazy`` and ``small`` are
+    as `adapt` returns them; ``computed`` are columns of `with_role`.
     """
 
     def __init__(
-        self, origin: Input, reading: Reading, labels: Labels = NOTHING, computed: frozenset[str] = frozenset()
+        self,
+        frame: Lazy,
+        backend: str,
+        lazy: bool,
+        small: frozenset[str],
+        reading: Reading,
+        labels: Labels = NOTHING,
+        computed: frozenset[str] = frozenset(),
     ) -> None:
-        self.frame = origin.frame
-        self.lines = origin.frame  # including lines that stand for no row: a plan numbers them all
-        self.backend = origin.backend
-        self.lazy = origin.lazy
-        self._bytes = origin.bytes
+        self.frame = frame
+        self.lines = frame  # including lines that stand for no row: a plan numbers them all
+        self.backend, self.lazy, self._small = backend, lazy, small
         self.reading = reading
         self.count, self.cluster = reading.count, reading.cluster
         self.missing, self.missing_group = reading.missing, reading.missing_group
+        self.labels, self._computed = labels, computed
         self._with: dict[tuple[str, str], tuple[nw.Expr, Source]] = {}
-        self._computed = computed  # columns of `with_role`
-        self.labels = labels
-        self._passes: dict[tuple[tuple[str, str], ...], tuple[Pass, pl.DataFrame]] = {}
+        # Keys, values by identity, and the sums. Expressions are stored: an identity may be an object's id.
+        self._passes: dict[tuple[tuple[str, str], ...], tuple[Expressions, Expressions, pl.DataFrame]] = {}
         self._rolled: tuple[Grouping, pl.DataFrame, tuple[Partition, ...]] | None = None
         self.require(count=reading.count, weight=reading.weight, cluster=reading.cluster)
         for argument, column in (("count", reading.count), ("weight", reading.weight)):
@@ -110,14 +228,14 @@ class Source:
 
     @property
     def in_process(self) -> bool:
-        """Whether polars holds the rows, in the memory of this process."""
         return self.frame.implementation.is_polars()
 
     @cached_property
     def schema(self) -> Schema:
-        """Column names and narwhals types."""
-        columns = self.frame.collect_schema().items()
-        return {ComputedName(name) if name in self._computed else name: dtype for name, dtype in columns}
+        schema = dict(self.frame.collect_schema())
+        if not self._computed:
+            return schema
+        return {ComputedName(name) if name in self._computed else name: dtype for name, dtype in schema.items()}
 
     def require(self, **columns: str | None) -> None:
         """Raise unless every named column exists. The keyword is the argument named in the error."""
@@ -126,7 +244,6 @@ class Source:
                 raise UnknownColumn(argument, column, self.schema)
 
     def grouping(self, groups: object, depth: int = 1, *, argument: str = "groups") -> Grouping:
-        """Resolve the argument ``groups`` against the schema; no row is read."""
         resolved = grouping(self.schema, groups, depth, argument=argument)
         for dimension in resolved.dimensions:
             if dimension.condition:
@@ -135,7 +252,28 @@ class Source:
 
     def check(self, request: Request) -> None:
         """Raise unless the columns of a request exist and have the types it needs. Reads no row."""
-        check_types(self.schema, request, self.frame)
+        for role, column in (*request.binary.items(), *request.numeric.items()):
+            if isinstance(column, nw.Expr):
+                continue
+            if not isinstance(column, str) or column not in self.schema:
+                raise UnknownColumn(role, column, self.schema)
+            dtype = self.schema[column]
+            if not (dtype.is_numeric() or dtype == nw.Boolean):
+                self._refuse_objects(column)
+                need = "0 and 1" if role in request.binary else "numbers"
+                raise WrongType(f"{role}: column {column!r} is {dtype}; it must hold {need}. Recode it first.")
+        for dimension in request.grouping.every if request.grouping else ():
+            if dimension.name in self.schema:
+                self._refuse_objects(dimension.name)
+        for column in request.labels.values():
+            self._refuse_objects(column)
+
+    def _refuse_objects(self, column: str) -> None:
+        if self.schema[column] == nw.Object:
+            values = collect(self.frame.select(column))[column].to_list()
+            refuse_mixture(column, values)
+            kind = type(next((value for value in values if value is not None), None)).__name__
+            raise WrongType(f"data: column {column!r} holds {kind} objects; use text, numbers, booleans or dates.")
 
     def check_expression(self, argument: str, expr: nw.Expr, *, boolean: bool = False) -> None:
         """Raise unless the engine can evaluate ``expr`` to numbers (to true or false, if ``boolean``). Reads no row."""
@@ -151,13 +289,13 @@ class Source:
 
     def derived(self, frame: Lazy, computed: Iterable[str] = ()) -> Source:
         """Another frame under the same options, with rows left out or columns added."""
-        origin = Input(frame, self.backend, self.lazy, self._bytes)
-        return Source(origin, self.reading, self.labels, self._computed.union(computed))
+        known = self._computed.union(computed)
+        return Source(frame, self.backend, self.lazy, self._small, self.reading, self.labels, known)
 
     def reread(self, **reading: Any) -> Source:
         """The same table under other options."""
-        origin = Input(self.frame, self.backend, self.lazy, self._bytes)
-        return Source(origin, replace(self.reading, **reading), self.labels, self._computed)
+        changed = replace(self.reading, **reading)
+        return Source(self.frame, self.backend, self.lazy, self._small, changed, self.labels, self._computed)
 
     def complete_rows(
         self, numbers: Mapping[str, str], labels: Mapping[str, str] | None = None, grouping: Grouping | None = None
@@ -183,7 +321,6 @@ class Source:
         return frame
 
     def filter(self, condition: nw.Expr) -> Source:
-        """The same table, restricted to the rows in which ``condition`` holds."""
         return self.derived(self.frame.filter(condition))
 
     def narrowed(self, columns: Iterable[str], condition: nw.Expr | None, *, hold: bool) -> Source:
@@ -192,10 +329,9 @@ class Source:
         wanted = set(columns)
         chosen = rows.select(*(name for name in self.schema if name in wanted))
         data = collect(chosen) if hold else chosen.to_native()
-        return Source(adapt(data), self.reading, self.labels)
+        return Source(*adapt(data), self.reading, self.labels)
 
     def head(self, rows: int) -> pl.DataFrame:
-        """The first rows, in memory."""
         return collect(self.frame.head(rows))
 
     def distinct(self, column: str, rows: int) -> tuple[int, int]:
@@ -205,7 +341,6 @@ class Source:
         return (round(float(counts[COUNT][0])), round(float(counts["rows"][0]))) if len(counts) else (0, 0)
 
     def with_columns(self, columns: Mapping[str, nw.Expr]) -> Source:
-        """The same table with further columns computed from its own."""
         return self.derived(self.frame.with_columns(*(expr.alias(name) for name, expr in columns.items())))
 
     def with_role(self, name: str, expr: nw.Expr) -> Source:
@@ -227,7 +362,6 @@ class Source:
 
     @property
     def number(self) -> nw.Expr:
-        """The number of rows of each line."""
         return nw.lit(1.0) if self.count is None else nw.col(self.count).cast(nw.Float64)
 
     @property
@@ -247,32 +381,31 @@ class Source:
 
     @property
     def designed(self) -> bool:
-        """Whether rows have weights or clusters."""
         return self.reading.weight is not None or self.cluster is not None
 
-    def sums(self, request: Pass) -> pl.DataFrame:
+    def sums(self, keys: Expressions, values: Expressions) -> pl.DataFrame:
         """One grouped pass, or the stored one: keys, `COUNT` and values, cells in canonical order.
 
         Everything is multiplied by the ``count`` column, if there is one.
         """
         import polars as pl
 
-        stored, known = self._passes.get(request.identity, (Pass(request.keys, {}), None))
-        needed = {name: identity(expr) for name, expr in request.values.items()}
-        absent = {needed[n]: e for n, e in request.values.items() if needed[n] not in stored.values}
+        place = tuple(zip(keys, map(identity, keys.values()), strict=True))
+        _, stored, known = self._passes.get(place, ({}, {}, None))
+        needed = dict(zip(values, map(identity, values.values()), strict=True))
+        absent = {needed[name]: expr for name, expr in values.items() if needed[name] not in stored}
         if known is None or absent:
-            fresh = self._pass(request.keys, absent)
+            fresh = self._pass(keys, absent)
             if known is not None:
-                same = [*request.keys, COUNT]
+                same = [*keys, COUNT]
                 if not fresh.select(same).equals(known.select(same)):
                     raise DataError("data: the table changed between two passes; audit a copy that does not change.")
                 fresh = known.hstack(fresh.select(list(absent)))
             known = fresh
-            # The expressions are stored with their sums: an identity may be an object's id.
-            self._passes[request.identity] = (Pass(stored.keys, {**stored.values, **absent}), known)
-        return known.select(*request.keys, COUNT, *(pl.col(column).alias(name) for name, column in needed.items()))
+            self._passes[place] = (keys, {**stored, **absent}, known)
+        return known.select(*keys, COUNT, *(pl.col(column).alias(name) for name, column in needed.items()))
 
-    def _pass(self, keys: Mapping[str, nw.Expr], values: Mapping[str, nw.Expr]) -> pl.DataFrame:
+    def _pass(self, keys: Expressions, values: Expressions) -> pl.DataFrame:
         if self.count is None:
             return in_order(collect(aggregate(self.frame, keys, values)), list(keys))
         column = nw.col(self.count)
@@ -284,8 +417,7 @@ class Source:
         refuse_bad_counts(self.count, float(cells["bad counts"].sum()))
         return cells.drop(COUNT, "bad counts").rename({"counts": COUNT})
 
-    def extremes(self, column: nw.Expr, keys: Mapping[str, nw.Expr]) -> pl.DataFrame:
-        """The smallest and the largest finite value of ``column`` for each combination of ``keys``: low and high."""
+    def extremes(self, column: nw.Expr, keys: Expressions) -> pl.DataFrame:
         return extremes(self.frame, column, keys)
 
     def prefetch(self, requests: Iterable[Request], tell: Callable[[int, int], None] | None = None) -> None:
@@ -293,16 +425,15 @@ class Source:
 
         ``tell`` is called with the number of each pass, from 1 up, and the number of passes.
         """
-        merged: dict[tuple[tuple[str, str], ...], Pass] = {}
+        merged: dict[tuple[tuple[str, str], ...], tuple[Expressions, dict[str, nw.Expr]]] = {}
         for request in requests:
-            single = self._plan(request)
-            known = merged.setdefault(single.identity, Pass(single.keys, {}))
-            named = {identity(expr): expr for expr in single.values.values()}
-            merged[single.identity] = Pass(single.keys, {**known.values, **named})
+            keys, values = self._plan(request)
+            place = tuple((name, identity(expr)) for name, expr in keys.items())
+            merged.setdefault(place, (keys, {}))[1].update({identity(expr): expr for expr in values.values()})
         for number, shared in enumerate(merged.values(), start=1):
             if tell is not None:
                 tell(number, len(merged))
-            self.sums(shared)
+            self.sums(*shared)
 
     def cells(self, request: Request, shared: Request | None = None, apart: Sequence[nw.Expr] = ()) -> Sample:
         """Sums over the finest cells, with the values checked in the same pass.
@@ -314,28 +445,28 @@ class Source:
         import polars as pl
 
         full = self._with_design(request)
-        plan = self._plan(full if shared is None or self.designed else self._with_design(shared))
+        keys, values = self._plan(full if shared is None or self.designed else self._with_design(shared))
         if apart:
-            table = pl.concat([self.filter(part).sums(plan) for part in apart], how="vertical_relaxed")
-            table = in_order(table, list(plan.keys))
+            table = pl.concat([self.filter(part).sums(keys, values) for part in apart], how="vertical_relaxed")
+            table = in_order(table, list(keys))
         else:
-            table = self.sums(plan)
-        cells, dropped = self._complete(full, table)
+            table = self.sums(keys, values)
+        cells, dropped = self.complete(full, table)
         design = None
         if self.designed:
             count = cells[COUNT].to_numpy()
-            parts = None if self.cluster is None else partial(self._clusters, plan.keys, cells)
+            parts = None if self.cluster is None else partial(self._clusters, keys, cells)
             masses = self._masses(cells)
             design = designed(count, masses, parts)
-            scaled = [name_of("value", name) for name in request.values]
+            scaled = [f"value {name}" for name in request.values]
             cells = cells.with_columns(pl.col(scaled) * (count.sum() / masses[MASS].sum()))
-        keys = {role: cells[name_of("role", role)].to_numpy() for role in request.binary}
+        columns = {role: cells[f"role {role}"].to_numpy() for role in request.binary}
         return Sample(
-            columns=keys | {name: cells[name_of("key", name)].to_numpy() for name in request.keys},
+            columns=columns | {name: cells[f"key {name}"].to_numpy() for name in request.keys},
             count=cells[COUNT].to_numpy(),
             size=len(cells),
-            values={name: cells[name_of("value", name)].to_numpy() for name in request.values},
-            partitions=self._partitions(request, cells) if shared is None else self._shared(request, cells),
+            values={name: cells[f"value {name}"].to_numpy() for name in request.values},
+            partitions=self._partitions(request.grouping, cells, shared=shared is not None),
             dropped=dropped,
             design=design,
         )
@@ -344,14 +475,14 @@ class Source:
         """The sums of powers of the weights of each line's rows; raises for negative weights."""
         if (column := self.reading.weight) is None:
             return dict.fromkeys((MASS, SECOND, FOURTH), lines[COUNT].to_numpy())
-        if n := float(lines[name_of("design", "bad")].sum()):
+        if n := float(lines["design bad"].sum()):
             raise BadWeight(
                 f"weight: column {column!r} has {n:,.0f} rows with a negative weight; weights are 0 or more."
             )
-        return {power: lines[name_of("design", power)].to_numpy() for power in (MASS, SECOND, FOURTH)}
+        return {power: lines[f"design {power}"].to_numpy() for power in (MASS, SECOND, FOURTH)}
 
-    def _clusters(self, keys: Mapping[str, nw.Expr], cells: pl.DataFrame, scale: float) -> Iterator[Block]:
-        """Masses by cluster and cell, in parts that fit into memory."""
+    def _clusters(self, keys: Expressions, cells: pl.DataFrame, scale: float) -> Iterator[Block]:
+        """Masses by cluster and cell. An engine's rows are read in parts of whole clusters that fit into memory."""
         import polars as pl
 
         assert self.cluster is not None
@@ -362,19 +493,18 @@ class Source:
         for frame in split(self.frame, self.cluster, parts) if parts > 1 else [self.frame]:
             table = masses_by(frame, nw.col(self.cluster), keys, mass, place)
             masses = table[MASS].to_numpy() * scale if MASS in table.columns else None
-            yield block_of(table[CLUSTER], table[CELL].to_numpy(), masses, len(cells))
+            yield Block.from_codes(*code_column(table[CLUSTER]), table[CELL].to_numpy(), masses, len(cells))
 
     def rows(self, request: Request) -> Sample:
         """The requested columns row by row, checked as in `cells`. Lines whose ``count`` is 0 are left out."""
         import polars as pl
 
         full = self._with_design(request)
-        plan = self._plan(full)
-        numbers = {name_of("number", r): role_expression(self.schema, c)[0] for r, c in request.numeric.items()}
+        keys, checks = self._plan(full)
+        numbers = {f"number {r}": self._role(c)[0].cast(nw.Float64) for r, c in request.numeric.items()}
         # Values are weighted in sums only: here each row keeps its own.
-        values = {name_of("value", name): expr for name, expr in request.values.items()}
-        columns = {**plan.keys, **plan.values, **values} | {name: e.cast(nw.Float64) for name, e in numbers.items()}
-        columns[COUNT] = self.number
+        values = {f"value {name}": expr for name, expr in request.values.items()}
+        columns = {**keys, **checks, **values, **numbers, COUNT: self.number}
         if self.cluster is not None:
             columns[CLUSTER] = nw.col(self.cluster)
         stem = self.fresh("column ")
@@ -386,9 +516,9 @@ class Source:
             counts = table[COUNT]
             bad = counts.is_null() | ~counts.is_finite() | (counts < 0) | (counts != counts.floor())
             refuse_bad_counts(self.count, float(bad.sum()))
-        table = plain_keys(table, [key_name(name) for name in request.grouping.keys] if request.grouping else [])
+        table = plain_keys(table, [name for name in columns if name.startswith("group ")])
         counted = [name for name in columns if name.startswith(("missing ", "outside ", "design "))]
-        table, dropped = self._complete(full, table.with_columns(pl.col(name) * pl.col(COUNT) for name in counted))
+        table, dropped = self.complete(full, table.with_columns(pl.col(name) * pl.col(COUNT) for name in counted))
         design = None
         if self.designed:
             masses = self._masses(table)
@@ -396,18 +526,23 @@ class Source:
             design = designed(table[COUNT].to_numpy(), masses, parts)
         kinds = {"role": request.binary, "key": request.keys, "number": request.numeric, "value": request.values}
         return Sample(
-            columns={name: _held(table[name_of(kind, name)]) for kind, names in kinds.items() for name in names},
+            columns={name: _held(table[f"{kind} {name}"]) for kind, names in kinds.items() for name in names},
             count=None if self.count is None else table[COUNT].to_numpy(),
-            partitions=self._partitions(request, table),
+            partitions=self._partitions(request.grouping, table),
             dropped=dropped,
             size=len(table),
             design=design,
         )
 
     def _with_design(self, request: Request) -> Request:
-        """The request with the columns of the design."""
-        if request.grouping is not None:
-            refuse_cluster(self.cluster, {dimension.name for dimension in request.grouping.dimensions})
+        for dimension in request.grouping.dimensions if request.grouping else ():
+            if dimension.name == self.cluster:  # a group would be one cluster, whose mean has no spread to judge by
+                raise UsageError(
+                    f"cluster: {self.cluster!r} is also a group; each group would be a single cluster, and nothing "
+                    "could be tested. Name the column that says which rows belong together."
+                )
+        if not self.designed:
+            return request
         weight, cluster = self.reading.weight, self.cluster
         return replace(
             request,
@@ -415,63 +550,146 @@ class Source:
             labels=request.labels if cluster is None else {**request.labels, "cluster": cluster},
         )
 
-    def _partitions(self, request: Request, cells: pl.DataFrame) -> tuple[Partition, ...]:
-        """The groups of the cells (or rows), under the readers' names."""
-        rolled = () if request.grouping is None else partitions(request.grouping, cells)
-        if self.labels is NOTHING:
-            return rolled
-        times = Counter(self.labels.columns.values())
-        words = {name: word for name, word in self.labels.columns.items() if times[word] == 1}
-        return tuple(
-            replace(
-                part,
-                groups=self.labels.named(part.groups),
-                titles=tuple(words.get(name, name) for name in part.dimensions),
-            )
-            for part in rolled
-        )
+    def _partitions(
+        self, grouping: Grouping | None, cells: pl.DataFrame, *, shared: bool = False
+    ) -> tuple[Partition, ...]:
+        """The groups of the cells (or rows), under the readers' names.
 
-    def _shared(self, request: Request, cells: pl.DataFrame) -> tuple[Partition, ...]:
-        """The same for requests that share a pass: they have the same groups, unless a cell was left out."""
-        if request.grouping is None:
+        Requests that share a pass have the same groups, unless a cell was left out: these are kept.
+        """
+        if grouping is None:
             return ()
-        keys = cells.select([key_name(dimension.name) for dimension in request.grouping.every])
-        if self._rolled is None or self._rolled[0] is not request.grouping or not self._rolled[1].equals(keys):
-            self._rolled = (request.grouping, keys, self._partitions(request, cells))
-        return self._rolled[2]
+        keys = cells.select(f"group {dimension.name}" for dimension in grouping.every)
+        if shared and self._rolled and self._rolled[0] is grouping and self._rolled[1].equals(keys):
+            return self._rolled[2]
+        rolled = partitions(grouping, cells)
+        if self.labels is not NOTHING:
+            times = Counter(self.labels.columns.values())
+            words = {name: word for name, word in self.labels.columns.items() if times[word] == 1}
+            rolled = tuple(
+                replace(
+                    part,
+                    groups=self.labels.named(part.groups),
+                    titles=tuple(words.get(name, name) for name in part.dimensions),
+                )
+                for part in rolled
+            )
+        if shared:
+            self._rolled = (grouping, keys, rolled)
+        return rolled
 
-    def _plan(self, request: Request) -> Pass:
-        """The pass for a request: its keys and values, and those of the checks."""
+    def _role(self, column: str | nw.Expr) -> tuple[nw.Expr, DType]:
+        """The expression behind a role and its type; an expression counts as a number."""
+        if isinstance(column, str):
+            return nw.col(column), self.schema[column]
+        return column.cast(nw.Float64), nw.Float64()
+
+    def _plan(self, request: Request) -> tuple[Expressions, Expressions]:
+        """The keys and the values of the pass for a request, with those of the checks."""
         self.check(request)
-        keys = {key_name(name): key for name, key in request.grouping.keys.items()} if request.grouping else {}
+        keys: dict[str, nw.Expr] = {}
+        values: dict[str, nw.Expr] = {}
+        for dimension in request.grouping.every if request.grouping else ():
+            keys[f"group {dimension.name}"] = dimension.key
         for role, column in request.binary.items():
-            few = isinstance(column, str) and column in self._bytes
-            keys[name_of("role", role)] = binary_code(*role_expression(self.schema, column), few=few)
-        keys |= {name_of("key", name): expr for name, expr in request.keys.items()}
+            few = isinstance(column, str) and column in self._small
+            keys[f"role {role}"] = binary_code(*self._role(column), few=few)
+        for name, expr in request.keys.items():
+            keys[f"key {name}"] = expr
         plain = self.reading.weight is None
-        values = {
-            name_of("value", name): expr if plain else expr.cast(nw.Float64) * self.weight
-            for name, expr in request.values.items()
-        }
+        for name, expr in request.values.items():
+            values[f"value {name}"] = expr if plain else expr.cast(nw.Float64) * self.weight
         if not plain:
             square, known = self.weight * self.weight, ~missing(self.weight, nw.Float64())
             # 0 where a weight is missing: such a row is not complete, and is left out.
             for power, value in {MASS: self.weight, SECOND: square, FOURTH: square * square}.items():
-                values[name_of("design", power)] = nw.when(known).then(value).otherwise(0.0)
-            values[name_of("design", "bad")] = flag(self.weight < 0)
-        if request.needed:
-            absences = {role: missing(*role_expression(self.schema, c)) for role, c in request.needed.items()}
+                values[f"design {power}"] = nw.when(known).then(value).otherwise(0.0)
+            values["design bad"] = flag(self.weight < 0)
+        if request.numeric or request.labels:
+            needed = {**request.numeric, **request.labels}
+            absences = {role: missing(*self._role(column)) for role, column in needed.items()}
             keys[COMPLETE] = ~nw.any_horizontal(*absences.values(), ignore_nulls=True)
-            values |= {name_of("missing", role): flag(condition) for role, condition in absences.items()}
+            values |= {f"missing {role}": flag(condition) for role, condition in absences.items()}
         for role in request.probabilities:
-            number = role_expression(self.schema, request.numeric[role])[0]
-            values[name_of("outside", role)] = flag((number < 0) | (number > 1))
-        return Pass(keys, values)
+            number = self._role(request.numeric[role])[0]
+            values[f"outside {role}"] = flag((number < 0) | (number > 1))
+        return keys, values
 
-    def _complete(self, request: Request, cells: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
-        if not len(cells):
+    def complete(self, request: Request, cells: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
+        """Raise for missing and non-0/1 values, or drop and count those that the options allow to drop."""
+        import polars as pl
+
+        count = cells[COUNT].to_numpy()
+        if count.sum() == 0:
             raise EmptyFrame("data: the table has no rows.")
-        return complete(request, cells, missing=self.missing, missing_group=self.missing_group)
+        dropped: dict[str, int] = {}
+        keep = np.ones(len(cells), dtype=bool)
+        for kind, columns in (("role", request.binary), ("missing", request.numeric), ("missing", request.labels)):
+            for role, column in columns.items():
+                name = f"column {column!r}" if isinstance(column, str) else "the expression"
+                checked = cells[f"{kind} {role}"]
+                if kind == "role":
+                    nulls = checked.is_null().to_numpy()
+                    other = (checked.cast(pl.Int16) * (1 - checked.cast(pl.Int16)) != 0).fill_null(False).to_numpy()
+                    if n := count[other].sum():
+                        raise NotBinary(
+                            f"{role}: {name} has {n:,.0f} rows that are neither 0 nor 1. "
+                            "Recode the column, or choose a metric for numbers."
+                        )
+                    keep &= ~nulls
+                n = float(count[nulls].sum() if kind == "role" else checked.sum())
+                if n and self.missing == "raise":
+                    raise MissingValues(
+                        f"{role}: {name} has {n:,.0f} rows with a null, NaN or infinite value "
+                        f"(beyond {LARGEST:g} counts as infinite). "
+                        'Fix them, or leave those rows out and have them counted, with missing="drop".'
+                    )
+                if n:
+                    dropped[column if isinstance(column, str) else role] = round(n)
+        for role in request.probabilities:
+            if n := cells[f"outside {role}"].sum():
+                column = request.numeric[role]
+                raise OutOfRange(
+                    f"{role}: {f'column {column!r}' if isinstance(column, str) else 'the expression'} has {n:,.0f} "
+                    "rows outside [0, 1]; probabilities are needed. "
+                    "Rescale the column, or choose a metric for numbers such as mse."
+                )
+        if request.numeric or request.labels:
+            keep &= cells[COMPLETE].to_numpy()
+        for dimension in request.grouping.every if request.grouping else ():
+            null = cells[f"group {dimension.name}"].is_null().to_numpy()
+            n = count[null].sum()
+            if n and self.missing_group == "raise":
+                assert request.grouping is not None
+                argument, kind = ("given", "stratum") if dimension in request.grouping.strata else ("groups", "group")
+                raise MissingGroups(
+                    f'{argument}: {dimension.name!r} has {n:,.0f} rows with no value. Pass missing_group="level" to '
+                    f'make them a {kind} of their own, or missing_group="drop" to leave them out and have them counted.'
+                )
+            if n and self.missing_group == "drop":
+                dropped[dimension.name] = round(n)
+                keep &= ~null
+        if not count[keep].sum():
+            raise EmptyFrame("data: no row is left after dropping those with missing values.")
+        if not keep.all():
+            cells = cells.filter(pl.Series(keep))
+        return cells.with_columns(pl.col(f"role {role}").cast(pl.Int8) for role in request.binary), dropped
+
+
+def with_conditions(
+    source: Source, arguments: Mapping[str, Any], forms: Mapping[str, str | None]
+) -> tuple[Source, dict[str, Any]]:
+    """The table with the conditions among the ``arguments`` as columns, and the arguments with the columns' names.
+
+    If a column has "yes" and "no" instead of 1 and 0, a condition says which counts as 1: ``iso.col("deny") == "no"``.
+    """
+    named = dict(arguments)
+    for argument, condition in arguments.items():
+        if isinstance(condition, nw.Expr) and forms.get(argument) == "column":
+            source.check_expression(argument, condition)
+            named[argument] = argument if argument not in source.schema else source.fresh(f"{argument} ")
+            source = source.with_role(named[argument], condition)
+    return source, named
 
 
 def _held(values: pl.Series) -> AnyArray:
@@ -482,8 +700,7 @@ def _held(values: pl.Series) -> AnyArray:
 
 
 def _single(cluster: pl.Series, mass: FloatArray, scale: float) -> Iterator[Block]:
-    """Rows as lines of their own."""
-    yield block_of(cluster, np.arange(len(cluster)), mass * scale, len(cluster))
+    yield Block.from_codes(*code_column(cluster), np.arange(len(cluster)), mass * scale, len(cluster))
 
 
 @options.checked
@@ -503,7 +720,7 @@ def open_source(
     """
     reading = Reading(count, weight, cluster, missing, missing_group)
     if not isinstance(data, Source):
-        return Source(adapt(data), reading, labels)
+        return Source(*adapt(data), reading, labels)
     if reading not in (Reading(), data.reading):
-        raise UsageError(f"{', '.join(field.name for field in fields(Reading))}: set them where the source is opened.")
+        raise UsageError(f"{', '.join(options.ROW_DEFAULTS)}: set them where the source is opened.")
     return data

@@ -17,7 +17,6 @@ import hashlib
 import math
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -41,20 +40,7 @@ PART_ROWS = 2**20  # rows of one part: a Spark worker holds their columns
 _PLACE, _VALUE = "place", "value"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pass:
-    """A grouped pass over the rows: group by ``keys``, sum ``values``. Both map a name to an expression."""
-
-    keys: Mapping[str, nw.Expr]
-    values: Mapping[str, nw.Expr]
-
-    @property
-    def identity(self) -> tuple[tuple[str, str], ...]:
-        """Equal for requests that one pass can serve."""
-        return tuple((name, identity(expr)) for name, expr in self.keys.items())
-
-
-def identity(expr: nw.Expr) -> str:
+def identity(expr: str | nw.Expr) -> str:
     """Text that is equal only for equal expressions, including the values inside them and their types.
 
     (The printed form is not enough: it prints 1 and "1" alike and abbreviates arrays.) An expression with a function
@@ -115,7 +101,6 @@ def collect(frame: Lazy) -> pl.DataFrame:
 
 
 def extremes(frame: Lazy, value: nw.Expr, keys: Mapping[str, nw.Expr]) -> pl.DataFrame:
-    """The smallest and the largest finite ``value`` for each combination of ``keys``: low and high."""
     named = {f"key {i}": key for i, key in enumerate(keys.values())}
     columns = {"value": value.cast(nw.Float64), **named}
     finite = frame.select(*(expr.alias(name) for name, expr in columns.items())).filter(nw.col("value").is_finite())
@@ -125,7 +110,6 @@ def extremes(frame: Lazy, value: nw.Expr, keys: Mapping[str, nw.Expr]) -> pl.Dat
 
 
 def number_rows(frame: Lazy, name: str, backend: str) -> Lazy:
-    """The frame with a number for each row, in the engine's order."""
     native = frame.to_native()
     kind = frame.implementation
     if kind.is_polars():
@@ -147,12 +131,10 @@ def number_rows(frame: Lazy, name: str, backend: str) -> Lazy:
 
 
 def plain_keys(cells: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Key columns in types that do not depend on the engine."""
-    return cells.with_columns(_plain(cells[key]) for key in keys)
+    return cells.with_columns(*map(_plain, cells.select(list(keys))))
 
 
 def in_order(cells: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Cells in the same order for every engine."""
     return plain_keys(cells, keys).sort(list(keys), nulls_last=True) if keys else cells
 
 
@@ -280,23 +262,14 @@ def split(frame: Lazy, column: str, parts: int) -> list[Lazy]:
 
 
 def has_workers(frame: Lazy) -> bool:
-    """Whether Spark holds the rows."""
     return frame.implementation.is_pyspark() or frame.implementation.is_pyspark_connect()
 
 
 def summed_parts(frame: Lazy, key: str | None, rows: int, work: Work) -> Entries:
     """The results of ``work`` on each part of the rows, on Spark's workers, added up by place; places in order.
 
-    Parameters
-    ----------
-    frame : Lazy
-        The rows and columns that ``work`` takes, as arrays.
-    key : str or None
-        Rows with equal values of this column are in one part.
-    rows : int
-        About how many rows there are: parts have at most `PART_ROWS`.
-    work : callable
-        A function that workers can import, with its arguments bound.
+    ``work`` is a function that workers can import, with its arguments bound; it takes the columns of ``frame`` as
+    arrays. Rows with equal values of the column ``key`` are in one part; ``rows`` is about how many rows there are.
     """
     native = frame.to_native()
     if key is not None:
@@ -315,7 +288,6 @@ def summed_parts(frame: Lazy, key: str | None, rows: int, work: Work) -> Entries
 
 
 def _entries(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """One part of the rows, on a worker."""
     import polars as pl
     import pyarrow as pa
 

@@ -27,7 +27,7 @@ from isonomy.inference.decide import Alternative
 from isonomy.inference.designs import FEWEST, DesignEffect, Influence, Law, Spread, spread
 from isonomy.inference.effect import AgainstBest, Designed, Effect, Hypothesis, every_pair
 from isonomy.inference.multiplicity import adjust as adjusted
-from isonomy.inference.simultaneous import sup_t
+from isonomy.inference.multiplicity import sup_t
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.roots import bisection
 from isonomy.numerics.status import Status

@@ -41,7 +41,7 @@ from isonomy.inference.effect import Hypothesis
 from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.roots import bisection, root
 from isonomy.numerics.tails import chi2_isf, interval_isf, t_isf, t_sf
-from isonomy.options import SHARED_DEFAULTS, Alpha, Finite, Fraction, Positive, Power, Tolerance, Whole, checked
+from isonomy.options import Alpha, Finite, Fraction, Positive, Power, Tolerance, Whole, checked
 
 Known = Literal["known", "group", "population"]
 # More rows than a float can count one by one.
@@ -100,7 +100,7 @@ class PlanningOptions(TypedDict, total=False):
     tests: Whole
 
 
-SHARED_DEFAULTS[PlanningOptions] = dict.fromkeys(PlanningOptions.__annotations__) | {
+PLANNING_DEFAULTS: dict[str, object] = dict.fromkeys(PlanningOptions.__annotations__) | {
     "reference": "population",
     "scale": "difference",
     "alpha": 0.05,
@@ -225,7 +225,7 @@ def power_of(
     of_rows = (reference_n, *map(design.get, ("rate", "mean", "variance", "cluster")))
     if any(given is not None for given in of_rows) or design.get("scale") in ("ratio", "odds_ratio"):
         raise UsageError("standard_error: options that describe the rows, and other scales, need n; leave them out.")
-    options: dict[str, Any] = SHARED_DEFAULTS[PlanningOptions] | design
+    options: dict[str, Any] = PLANNING_DEFAULTS | design
     reach = options["tolerance"] or 0.0
     goal = Goal(options["side"], options["alpha"] / options["tests"], reach)
     low, high = (disparity + reach) / standard_error, (disparity - reach) / standard_error
@@ -319,7 +319,7 @@ class PlannedComparison:
 
     @classmethod
     def designed(cls, design: Mapping[str, Any], power: float) -> PlannedComparison:
-        options: dict[str, Any] = {**SHARED_DEFAULTS[PlanningOptions], **design}
+        options: dict[str, Any] = {**PLANNING_DEFAULTS, **design}
         variance = options["variance"]
         sides = variance if isinstance(variance, (tuple, list)) else (variance, None)
         return cls(**options | {"variance": sides, "power": power})

@@ -8,9 +8,8 @@ inside the tolerance, or the p-value of "at least as large as the tolerance" is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +28,7 @@ class Verdict(StrEnum):
     INCONCLUSIVE = "inconclusive"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Decisions:
+class Decisions(NamedTuple):
     """Adjusted p-values (NaN: not tested), the verdict on each hypothesis, and the overall verdict."""
 
     adjusted: FloatArray
@@ -50,22 +48,10 @@ def conclude(
 ) -> Decisions:
     """Adjust p-values for multiplicity, and conclude.
 
-    Parameters
-    ----------
-    pvalue : array_like
-        One per hypothesis; NaN for one that was not tested.
-    alpha : float
-        The error rate.
-    adjust : str, default "none"
-        A method of `isonomy.inference.multiplicity.adjust`; "none" for p-values that are adjusted already.
-    same : array_like, optional
-        A label for each p-value, as in `isonomy.inference.multiplicity.adjust`: equal labels are one hypothesis.
-    within : array_like of bool, optional
-        Which effects were shown to lie within the tolerance; None if there is no tolerance.
-    within_pvalue : array_like, optional
-        Instead of ``within``: p-values of "at least as large as the tolerance", adjusted in the same way.
-    concerned : array_like of bool, optional
-        Which hypotheses count in the overall verdict (default: all); the reference itself does not.
+    ``pvalue`` is NaN for a hypothesis that was not tested; ``adjust`` and ``same`` are as in
+    `isonomy.inference.multiplicity.adjust`. ``within`` says which effects were shown to lie within the tolerance (None:
+    there is none); instead, ``within_pvalue`` are p-values of "at least as large as the tolerance", adjusted in the
+    same way. ``concerned`` are the hypotheses that count in the overall verdict: the reference itself does not.
 
     Examples
     --------
@@ -77,13 +63,10 @@ def conclude(
     if within_pvalue is not None:
         within = rejected(multiplicity.adjust(within_pvalue, adjust, same), alpha)
     verdicts = settle(adjusted, alpha, within)
-    counted = np.ones(len(verdicts), dtype=bool) if concerned is None else np.asarray(concerned, dtype=bool)
-    violated = Verdict.VIOLATION in verdicts
-    return Decisions(
-        adjusted,
-        verdicts,
-        Verdict.VIOLATION if violated else overall([v for v, c in zip(verdicts, counted, strict=True) if c]),
-    )
+    if Verdict.VIOLATION in verdicts or concerned is None:
+        return Decisions(adjusted, verdicts, overall(verdicts))
+    counted = np.flatnonzero(np.asarray(concerned, dtype=bool))
+    return Decisions(adjusted, verdicts, overall([verdicts[i] for i in counted]))
 
 
 def rejected(pvalue: npt.ArrayLike, alpha: float) -> BoolArray:
@@ -99,9 +82,8 @@ def settle(adjusted: npt.ArrayLike, alpha: float, within: npt.ArrayLike | None =
     """The verdict for each adjusted p-value; ``within``: whether the tolerance was shown to hold."""
     pvalues = np.atleast_1d(np.asarray(adjusted, dtype=float))
     shown = np.zeros(pvalues.shape, dtype=bool) if within is None else np.atleast_1d(np.asarray(within, dtype=bool))
-    kinds = np.where(rejected(pvalues, alpha), 0, np.where(shown, 1, 2))
-    names = (Verdict.VIOLATION, Verdict.WITHIN_TOLERANCE, Verdict.INCONCLUSIVE)
-    return tuple(names[kind] for kind in kinds)
+    kinds = np.where(pvalues <= alpha, 0, np.where(shown, 1, 2))
+    return tuple(map((Verdict.VIOLATION, Verdict.WITHIN_TOLERANCE, Verdict.INCONCLUSIVE).__getitem__, kinds))
 
 
 def overall(verdicts: Sequence[Verdict]) -> Verdict:

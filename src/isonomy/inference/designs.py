@@ -102,24 +102,23 @@ class Influence:
 
     @classmethod
     def join(cls, parts: Sequence[Influence], chosen: BoolArray) -> Influence:
-        """The ``chosen`` contrasts of several influences with the same base."""
-
-        def columns(matrices: list[Matrix]) -> Matrix:
-            return sparse.csr_array(sparse.csc_array(sparse.hstack(matrices))[:, np.flatnonzero(chosen)])
-
-        members = columns([part.members for part in parts])
-        common = members
-        if not all(part.common is part.members for part in parts):
-            common = columns(
-                [sparse.csr_array(part.members.shape) if part.common is None else part.common for part in parts]
-            )
+        direct, members, common, loading = [], [], [], []
+        whole = True  # all members belong to the reference
+        for part in parts:
+            direct.append(part.direct)
+            members.append(part.members)
+            common.append(sparse.csr_array(part.members.shape) if part.common is None else part.common)
+            loading.append(part.loading)
+            whole &= part.common is part.members
+        both = _columns(members, chosen)
+        shared = both if whole else _columns(common, chosen)
         return cls(
-            columns([part.direct for part in parts]),
-            members,
+            _columns(direct, chosen),
+            both,
             parts[0].base,
-            np.hstack([part.loading for part in parts])[:, chosen],
+            np.hstack(loading)[:, chosen],
             parts[0].reference,
-            common if common.nnz else None,
+            shared if shared.nnz else None,
         )
 
     def dense(self) -> FloatArray:
@@ -135,10 +134,12 @@ class Influence:
         )
 
 
+def _columns(matrices: list[Matrix], chosen: BoolArray) -> Matrix:
+    return sparse.csr_array(sparse.csc_array(sparse.hstack(matrices))[:, np.flatnonzero(chosen)])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DesignEffect:
-    """The effect of weights and clusters on each contrast, as results report it."""
-
     effect: FloatArray
     clusters: FloatArray
     effective: FloatArray
@@ -152,7 +153,6 @@ class Law:
     df: FloatArray
 
     def select(self, index: IntArray) -> Law:
-        """The law of some of the contrasts."""
         return Law(self.effect[index], self.df[index])
 
     def chi_square(self, statistic: npt.ArrayLike) -> FloatArray:
@@ -167,7 +167,6 @@ class Law:
         return np.where(np.isposinf(square), np.inf, np.where(np.isnan(square), np.nan, value))
 
     def critical(self, chi_square: npt.ArrayLike) -> FloatArray:
-        """The T that has the tail of ``chi_square``."""
         tail = np.asarray(chi2_sf(chi_square, 1))
         return self.effect * t_isf(tail / 2, self.df) ** 2
 
@@ -191,7 +190,6 @@ class Spread:
 
     @classmethod
     def join(cls, spreads: Sequence[Spread]) -> Spread:
-        """The contrasts of several spreads, in a row."""
         return cls(*(np.concatenate([getattr(part, field.name) for part in spreads]) for field in fields(cls)))
 
     @property
@@ -214,7 +212,6 @@ class Spread:
             return np.maximum(np.nan_to_num(self.second**2 / self.fourth) - 1.0, 1e-3)
 
     def effect(self, law: Law) -> DesignEffect:
-        """The design effect with its clusters, for a result."""
         return DesignEffect(law.effect, self.occupied, self.effective)
 
     def law(self, assumed: FloatArray, *, constant: BoolArray | None = None) -> Law:
@@ -381,11 +378,9 @@ class JointLaw:
         return above, above * max(self.effective - 1.0, 1e-3)
 
     def tail(self, statistic: float) -> float:
-        """The p-value."""
         return float(special.fdtrc(*self.df, max(statistic, 0.0) / self.weights.sum()))
 
     def critical(self, alpha: float) -> float:
-        """The statistic whose p-value is ``alpha``."""
         return float(special.fdtri(*self.df, 1.0 - alpha) * self.weights.sum())
 
 

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from isonomy.inference.decide import Alternative
 from isonomy.inference.designs import Law
-from isonomy.inference.simultaneous import normal_draws
+from isonomy.inference.multiplicity import normal_draws
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.tails import (
     chi2_isf,
@@ -64,7 +64,6 @@ class Hypothesis:
 
     @property
     def side(self) -> Alternative:
-        """The side that a tolerance limits."""
         return self.alternative if self.alternative in ("greater", "less") else "two-sided"
 
     def direction(self, value: FloatArray) -> FloatArray:
@@ -125,7 +124,6 @@ class Effect(ABC):
             return np.where(inside, 0.0, near), np.where(inside, 1.0, tail)
 
     def pvalue(self, null: npt.ArrayLike = 0.0) -> FloatArray:
-        """The two-sided p-value of each effect being ``null``."""
         return np.minimum(2.0 * self._tail(self.statistic(null)), 1.0)
 
     def within_pvalue(self, tolerance: npt.ArrayLike, side: Alternative = "two-sided") -> FloatArray:
@@ -232,12 +230,10 @@ class Fieller(Effect):
 
     @property
     def standard_error(self) -> FloatArray:
-        """To first order: that of the influence function."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.sqrt(self.contrast_variance(self.value) / self.bottom**2)
 
     def contrast_variance(self, null: npt.ArrayLike) -> FloatArray:
-        """The variance of top - null * bottom."""
         ratio = np.asarray(null, dtype=float)
         return np.maximum(self.tt - 2.0 * ratio * self.tb + ratio**2 * self.bb, 0.0)
 
@@ -322,27 +318,31 @@ class Parts(Effect):
 
     @property
     def tested(self) -> BoolArray:
-        """Which effects belong to a part."""
-        return ~np.isnan(self._gather([(where, np.zeros(where.size)) for where, _ in self.parts]))
+        tested = np.zeros(self.value.shape, dtype=bool)
+        for where, _ in self.parts:
+            tested[where] = True
+        return tested
 
     @property
     def standard_error(self) -> FloatArray:
-        return self._gather([(where, part.standard_error) for where, part in self.parts])
+        error = np.full(self.value.shape, np.nan)
+        for where, part in self.parts:
+            error[where] = part.standard_error
+        return error
 
     def statistic(self, null: npt.ArrayLike) -> FloatArray:
         target = np.broadcast_to(np.asarray(null, dtype=float), self.value.shape)
-        return self._gather([(where, part.statistic(target[where])) for where, part in self.parts])
+        statistic = np.full(self.value.shape, np.nan)
+        for where, part in self.parts:
+            statistic[where] = part.statistic(target[where])
+        return statistic
 
     def interval(self, critical: npt.ArrayLike) -> Limits:
         level = np.broadcast_to(np.asarray(critical, dtype=float), self.value.shape)
-        ends = [(where, part.interval(level[where])) for where, part in self.parts]
-        return self._gather([(w, low) for w, (low, _) in ends]), self._gather([(w, high) for w, (_, high) in ends])
-
-    def _gather(self, values: list[tuple[IntArray, FloatArray]]) -> FloatArray:
-        result = np.full(self.value.shape, np.nan)
-        for where, part in values:
-            result[where] = part
-        return result
+        low, high = np.full((2, *self.value.shape), np.nan)
+        for where, part in self.parts:
+            low[where], high[where] = part.interval(level[where])
+        return low, high
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -359,7 +359,6 @@ class AgainstBest(Effect):
 
     @property
     def others(self) -> FloatArray:
-        """The number of groups that each is compared with."""
         return np.bincount(self.group).astype(float)
 
     @property
@@ -369,16 +368,13 @@ class AgainstBest(Effect):
 
     @property
     def value(self) -> FloatArray:
-        """The estimates: no difference for the best group."""
         return self.sign * np.minimum(self.sign * self.pairs.value[self.nearest], 0.0)
 
     @property
     def standard_error(self) -> FloatArray:
-        """That of the deciding pair."""
         return self.pairs.standard_error[self.nearest]
 
     def statistic(self, null: npt.ArrayLike) -> FloatArray:
-        """T for the hypothesis that each disparity is ``null``; infinite beyond no difference."""
         target = np.broadcast_to(np.asarray(null, dtype=float), self.others.shape)
         tested, estimate = self.sign * target, self.sign * self.value
         pairs = np.nan_to_num(self.pairs.statistic(target[self.group]), nan=0.0, posinf=np.inf)
@@ -462,7 +458,7 @@ def null_pvalues(
         beyond = normal if hypothesis.alternative == "greater" else -normal
         return np.where(beyond > 0, normal_sf(beyond, sides="one"), 1.0)
     outward = normal * sign
-    near, far = (np.asarray(normal_sf(np.abs(root))) for root in (outward, outward + width))
+    near, far = np.asarray(normal_sf(np.abs(outward))), np.asarray(normal_sf(np.abs(outward + width)))
     inside = (outward <= 0) & (outward >= -width)
     tail = 0.5 * (near + far)
     if hypothesis.alternative == "outside-published":

@@ -17,17 +17,7 @@ from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ragged:
-    """Rows sorted by group.
-
-    Attributes
-    ----------
-    offsets
-        ``offsets[g]:offsets[g + 1]`` are the rows of group ``g``; length ``n_groups + 1``.
-    columns
-        The columns given, in group order (within a group: in the order they came).
-    weights
-        The weights in the same order, or None.
-    """
+    """Rows sorted by group: ``offsets[g]:offsets[g + 1]`` are those of group ``g``, in the order they came."""
 
     offsets: IntArray
     columns: tuple[AnyArray, ...]
@@ -51,17 +41,14 @@ class Ragged:
 
     @property
     def n_groups(self) -> int:
-        """The number of groups, including empty ones."""
         return self.offsets.size - 1
 
     @property
     def n_rows(self) -> int:
-        """The number of rows in all groups."""
         return int(self.offsets[-1])
 
     @property
     def sizes(self) -> IntArray:
-        """Rows per group."""
         return np.diff(self.offsets)
 
     @property
@@ -89,7 +76,6 @@ class Ragged:
         return self._reduce(np.maximum, np.asarray(array, dtype=float), -np.inf)
 
     def repeat(self, per_group: npt.ArrayLike) -> AnyArray:
-        """One value per group, repeated for each of its rows."""
         return np.repeat(np.asarray(per_group), self.sizes, axis=0)
 
     def positions(self, index: npt.ArrayLike) -> IntArray:

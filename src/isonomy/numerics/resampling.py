@@ -36,21 +36,14 @@ class Cells:
 
     @property
     def total(self) -> float:
-        """The number of rows."""
         return float(self.counts.sum())
 
 
 def collapse(columns: Sequence[npt.ArrayLike], weights: npt.ArrayLike | None = None) -> Cells:
     """The distinct rows, and how often each occurs.
 
-    The order of the cells does not depend on the order of the rows, so neither do draws from them.
-
-    Parameters
-    ----------
-    columns
-        One-dimensional arrays.
-    weights
-        How often each row counts; rows with weight 0 are left out.
+    The order of the cells does not depend on the order of the rows, so neither do draws from them. ``weights`` say how
+    often each row counts; rows with weight 0 are left out.
     """
     arrays = [np.asarray(c, dtype=float) + 0.0 for c in columns]  # -0.0 becomes 0.0, which is the same row
     mass = None if weights is None else np.asarray(weights, dtype=float)
@@ -72,12 +65,7 @@ def bootstrap_sums(cells: Cells, resamples: int, rng: np.random.Generator) -> Fl
     Each sample is as many rows as there are, drawn with replacement. Few cells: multinomial counts over the cells.
     About as many cells as rows: row numbers, counted. Both are the same law, and both work in blocks of at most about
     `BLOCK_BYTES` (one sample at the least). The draws are taken in sequence from ``rng``, so the size of the blocks
-    does not change them.
-
-    Parameters
-    ----------
-    cells
-        As `collapse` gives them. Counts must be whole numbers: a fractional weight is not a number of rows.
+    does not change them. Counts must be whole numbers: a fractional weight is not a number of rows.
     """
     counts = np.rint(cells.counts)
     if not np.all(np.isfinite(cells.counts)) or np.any(counts != cells.counts) or np.any(counts < 0):

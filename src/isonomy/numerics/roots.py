@@ -15,8 +15,8 @@ to three times as long for 5 to 20,000 problems (x exp(x) = c to 1e-13).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,25 +40,19 @@ class _Missing(Exception):
     """The function returned NaN inside the bracket."""
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
+class Root(NamedTuple):
     """One root. ``x`` is the best point known whatever the status (NaN when nothing could be evaluated)."""
 
     x: float
     status: Status
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Roots:
-    """Many roots: ``x`` and ``status`` (an object array of `Status`), one of each per problem."""
+class Roots(NamedTuple):
+    """Many roots: ``x``, ``status`` (an object array of `Status`), and which problems were solved."""
 
     x: FloatArray
     status: ObjectArray
-
-    @property
-    def ok(self) -> BoolArray:
-        """Which problems were solved."""
-        return np.asarray(self.status == Status.OK, dtype=bool)
+    ok: BoolArray
 
 
 def root(
@@ -123,23 +117,15 @@ def roots(
     a bisection otherwise, so the worst case is bisection and the usual case is quadratic. Finite ends are evaluated
     only if a problem runs into one, so they may be poles.
 
-    Parameters
-    ----------
-    function
-        ``function(x, index) -> (value, derivative)`` for the problems ``index`` (integers into ``low``), called
-        only for those still being solved. A derivative that is 0 or NaN leads to a bisection.
-    low, high
-        Ends of the brackets, one per problem or one for all; the longest of ``low``, ``high`` and ``x0`` sets the
-        number of problems. Infinite ends are replaced by finite ones, found by expansion from the other end or ``x0``.
-    direction
-        Whether the functions increase or decrease.
-    x0
-        Starting points; the middle of the bracket when outside it or not given.
-    rtol
-        A problem ends when its step is below ``rtol * abs(x)``; where the bracket straddles 0, below ``rtol / 100``
-        times the nearer end more, because rounding in the function leaves a root at 0 without any relative accuracy.
+    ``function(x, index)`` returns (value, derivative) for the problems ``index`` (integers into ``low``); it is called
+    only for those still being solved, and a derivative that is 0 or NaN leads to a bisection. The longest of ``low``,
+    ``high`` and ``x0`` sets the number of problems. Infinite ends are replaced by finite ones, found by expansion from
+    the other end or ``x0``, the starting points (the middle of the bracket when outside it or not given). A problem
+    ends when its step is below ``rtol * abs(x)``; where the bracket straddles 0, below ``rtol / 100`` times the nearer
+    end more, because rounding in the function leaves a root at 0 without any relative accuracy.
     """
-    a, b, x = (np.array(v, dtype=float, ndmin=1) for v in np.broadcast_arrays(low, high, np.nan if x0 is None else x0))
+    ends = np.broadcast_arrays(*map(np.atleast_1d, (low, high, np.nan if x0 is None else x0)))
+    a, b, x = map(partial(np.array, dtype=float), ends)
     sign = 1.0 if direction == "increasing" else -1.0
 
     def evaluate(points: FloatArray, index: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -177,7 +163,7 @@ def roots(
                 wrong = ~(side * evaluate(limit[suspect], suspect)[0] >= 0)
                 status[suspect[wrong]] = Status.INFEASIBLE
         active = active[~(close | exact | missing)]
-    return Roots(x, status)
+    return Roots(x, status, np.asarray(status == Status.OK, dtype=bool))
 
 
 def _close(evaluate: Values, a: FloatArray, b: FloatArray, x: FloatArray, status: ObjectArray) -> None:

@@ -23,7 +23,7 @@ import narwhals as nw
 import numpy as np
 
 from isonomy.errors import DataError, EmptyFrame, MissingValues, NotBinary, NotEnoughData
-from isonomy.frames import COUNT, Pass, Sample, aggregate, collect
+from isonomy.frames import COUNT, Sample, aggregate, collect
 from isonomy.frames.adapt import Lazy
 from isonomy.frames.design import Design
 from isonomy.frames.expressions import Expression, constant, either, flag, levels, number
@@ -401,7 +401,7 @@ def refuse_levels_without_factor(plan: ProjectPlan) -> None:
     """Raise if `PerGroup` has no factor for some levels: they were forgotten, and are not missing."""
     for layer in plan.prices:
         level, factor = nw.col(layer.column), levels(layer.column, layer.factors)
-        without = plan.source.filter(factor.is_null() & ~level.is_null()).sums(Pass({"level": level}, {}))
+        without = plan.source.filter(factor.is_null() & ~level.is_null()).sums({"level": level}, {})
         if len(without):
             names = ", ".join(sorted(map(repr, without["level"].to_list()))[:10])
             raise MissingValues(

@@ -22,8 +22,8 @@ from isonomy.frames.groups import CONDITION, Group
 from isonomy.inference import Verdict, answered
 from isonomy.inference.designs import DesignEffect, count_clusters
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray
-from isonomy.numerics.randomness import Seed
 from isonomy.numerics.status import Status
+from isonomy.options import Seed
 from isonomy.results import phrases
 from isonomy.results.columns import DESIGN, KEYS, Column, column, columns_of, html
 from isonomy.results.disclosure import withheld

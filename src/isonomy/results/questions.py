@@ -9,17 +9,17 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from isonomy.errors import UsageError
-from isonomy.frames import Reading, Request, Source, open_source
-from isonomy.frames.roles import in_words, with_arrays, with_conditions
-from isonomy.numerics.randomness import resolve
-from isonomy.options import checked, form_of, hints
+from isonomy.frames import Request, Source, open_source
+from isonomy.frames.adapt import in_words, with_arrays
+from isonomy.frames.source import with_conditions
+from isonomy.options import ROW_DEFAULTS, checked, form_of, hints, resolve
 from isonomy.results import phrases
 from isonomy.results.evidence import Options, Provenance, provenance
 
@@ -34,7 +34,7 @@ KINDS = (
     *("predictive_parity", "composite_parity", "marginal_outcomes", "equalize_thresholds"),
 )
 # Keywords that say how the table is read: they open the source, and no plan sees them.
-READING = tuple(part.name for part in fields(Reading))
+READING = tuple(ROW_DEFAULTS)
 # Keywords that do not change a number.
 UNRECORDED = ("data", "rng", "progress", "n_jobs")
 

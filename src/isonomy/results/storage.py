@@ -23,8 +23,8 @@ from isonomy.errors import UsageError
 from isonomy.frames.groups import Group
 from isonomy.inference import Verdict
 from isonomy.numerics.arrays import AnyArray
-from isonomy.numerics.randomness import Seed
 from isonomy.numerics.status import Status
+from isonomy.options import Seed
 
 SCHEMA_VERSION = 3  # 1: results held single rows; 2: warnings were text
 # The metadata of a field that lists single rows or raw values. It is stored only on request, and otherwise as None.

@@ -36,9 +36,8 @@ from isonomy.frames.estimators import (
     votes,
 )
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray, ObjectArray
-from isonomy.numerics.randomness import resolve
 from isonomy.numerics.status import Status
-from isonomy.options import Alpha, Draws, Finite, Fraction, Number, Positive, Seeded, check_parameters, checked
+from isonomy.options import Alpha, Draws, Finite, Fraction, Number, Positive, Seeded, check_parameters, checked, resolve
 from isonomy.scores import words
 from isonomy.scores.smoothing.kernels import Axis
 from isonomy.scores.smoothing.maps import Calibration, Model, each_predicted, fit_map, fit_surface, identity, onto

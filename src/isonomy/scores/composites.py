@@ -13,7 +13,7 @@ import numpy as np
 from isonomy.errors import UsageError
 from isonomy.frames import Groups
 from isonomy.inference import conclude
-from isonomy.inference.simultaneous import normal_draws
+from isonomy.inference.multiplicity import normal_draws
 from isonomy.numerics import resampling
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.options import Alpha, Column, Names, Number, RowOptions, Seeded, Whole

@@ -11,7 +11,6 @@ import numpy as np
 
 from isonomy.errors import refuse_percent
 from isonomy.frames import Groups, Reading, Request, Source
-from isonomy.frames.adapt import Input
 from isonomy.frames.expressions import flag
 from isonomy.inference import conclude, inside
 from isonomy.inference.effect import Wald
@@ -178,7 +177,8 @@ def groups_below(plan: MarginalPlan) -> tuple[str, ...]:
     source = plan.source
     # Rows below the threshold are not part of the test: a group that is missing there is no error.
     unknown = source.missing_group if source.missing_group == "level" else "drop"
-    whole = Source(Input(source.frame, source.backend, source.lazy), Reading(missing="drop", missing_group=unknown))
+    reading = Reading(missing="drop", missing_group=unknown)
+    whole = Source(source.frame, source.backend, source.lazy, frozenset(), reading)
     above = flag(nw.col(plan.score) >= float(plan.threshold))
     cells = whole.cells(Request(grouping=plan.rows.grouping, keys={"above": above}))
     return tuple(

@@ -21,7 +21,7 @@ from isonomy.frames import Group, Grouping, Groups, Request, Source, missing
 from isonomy.frames.adapt import Lazy
 from isonomy.frames.expressions import LARGEST, flag
 from isonomy.frames.groups import CONDITION, ROW_COUNT, ROW_GROUP, Partition, compared, group_number
-from isonomy.frames.request import refuse_nested
+from isonomy.frames.source import refuse_nested
 from isonomy.frames.sums import code_array, ends_at, has_workers, off_binary, split, summed_parts, sums_at
 from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
 from isonomy.results import Plan

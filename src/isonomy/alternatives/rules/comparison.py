@@ -37,7 +37,7 @@ from isonomy.alternatives.rules.influence import Judged, RateMoments, gap_forms
 from isonomy.alternatives.rules.utilities import CANDIDATE, STATUS_QUO, Criteria, rates_of
 from isonomy.errors import UsageError
 from isonomy.inference import rejected
-from isonomy.inference.simultaneous import RANK_TOLERANCE, sup_t
+from isonomy.inference.multiplicity import RANK_TOLERANCE, sup_t
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.resampling import Cells, bootstrap_sums, collapse
 from isonomy.numerics.tails import t_as_rare, t_sf

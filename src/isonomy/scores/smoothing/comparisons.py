@@ -20,7 +20,7 @@ from scipy import special
 
 from isonomy.inference import multiplicity
 from isonomy.inference.effect import Hypothesis, Wald
-from isonomy.inference.simultaneous import beyond_rounding, normal_draws, sup_t
+from isonomy.inference.multiplicity import beyond_rounding, normal_draws, sup_t
 from isonomy.numerics import resampling, tails
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.scores.smoothing.kernels import (

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from isonomy.inference.effect import Wald
-from isonomy.inference.simultaneous import beyond_rounding
+from isonomy.inference.multiplicity import beyond_rounding
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.roots import root
 from isonomy.numerics.status import Status

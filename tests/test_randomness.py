@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isonomy.errors import UsageError
-from isonomy.numerics.randomness import named_seed, resolve
+from isonomy.options import named_seed, resolve
 
 
 def test_an_integer_is_recorded_and_repeats() -> None:
