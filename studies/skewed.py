@@ -22,7 +22,6 @@ VALUE = iso.Metric("value", value=iso.col("v"))
 GROUPS: dict[str, Any] = {"metric": VALUE, "groups": "g", "reference": {"g": "ref"}}
 Table = dict[str, Any]
 Draw = Callable[[np.random.Generator, int], FloatArray]
-Calls = dict[str, Callable[[np.random.Generator], Any]]
 
 
 # ---- values without a difference between groups
@@ -195,7 +194,6 @@ def band(rng: np.random.Generator, small: int, large: int) -> list[float]:
         result = iso.adverse_impact(table, prediction="d", score="x", groups="g", reference={"g": "a"})
     except DataError:
         return [0.0, 1.0]
-
     line = result.labels.index("g=b")
     low, high = result.cutoff_low[:, line], result.cutoff_high[:, line]
     known = ~np.isnan(low) & ~np.isnan(high)
@@ -289,7 +287,7 @@ def projected(rng: np.random.Generator, sizes: tuple[int, int], p: float, readin
 # ---- the page
 
 
-def line(name: str, call: Callable[[np.random.Generator], Any], limit: float = 0.05, columns: int = 1) -> Run:
+def line(name: str, call: Any, limit: float = 0.05, columns: int = 1) -> Run:
     """A line whose first ``columns`` numbers may not exceed ``limit`` by more than chance."""
     return Run((Line((name,), (at_most(limit),) * columns),), each(call), TABLES)
 

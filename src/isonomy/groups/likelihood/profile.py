@@ -81,11 +81,10 @@ from isonomy.groups.likelihood.means import (
     linked,
     natural,
 )
-from isonomy.inference.effect import Effect, Limits, Part, Parts, Rescaled
+from isonomy.inference.effect import Effect, Limits, Part, Parts, Rescaled, too_skewed
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.roots import Values, roots
-from isonomy.numerics.tails import normal_isf
 
 # The relative step by which the score statistic is differentiated.
 STEP = 1e-6
@@ -104,12 +103,6 @@ CLOSER = 4.0 ** -np.arange(24.0)
 ROUNDING = 8.0 * float(np.finfo(float).eps)
 # The standard errors, and the log ratio, beyond which T is not searched for a level.
 FAR, FARTHEST = 1e5, 10.0
-# Rows, in squared skewnesses, below which an estimate is too skewed for any verdict. By simulation, the smallest number
-# that holds 0.05 at the edge of a tolerance for lognormal, gamma and exponential metrics in groups of 20 to 500 rows.
-SKEWED = 30.0
-# A level shared by many tests lies further out in the tail, where skewness matters more: rows grow with this power of
-# the quantile. It holds 0.05 where it was chosen: 5, 40 and 200 simulated exponential, squared normal and gamma groups.
-FURTHER = 2.5
 
 
 class Kind(StrEnum):
@@ -802,8 +795,7 @@ def lopsided(effect: Effect, alpha: float = 0.05, tests: int = 1) -> BoolArray:
         if inner.kind is not Kind.FIXED:
             other = _third_moment(natural(inner.other), inner.partner, common)
             third, variance = third + other[0], variance + other[1]
-        further = float(normal_isf(alpha / max(tests, 1)) / normal_isf(alpha)) ** FURTHER
-        return np.asarray(SKEWED * further * third**2 > variance**3)
+        return too_skewed(third, variance, alpha, tests)
 
 
 def _third_moment(means: Means, index: IntArray, skewness: float) -> tuple[FloatArray, FloatArray]:

@@ -29,8 +29,9 @@ from isonomy.groups.likelihood.comparison import Solver
 from isonomy.groups.likelihood.joint import Functions, Joint, Patterns, quadratic
 from isonomy.groups.likelihood.lines import Lines, MetricRows, refuse_many
 from isonomy.groups.likelihood.means import IDENTITY, LINKS, LOGIT, Binary, Link, Means, Real, linked, natural
-from isonomy.groups.likelihood.profile import SKEWED, bartlett_constant, mean_of_usable
+from isonomy.groups.likelihood.profile import bartlett_constant, mean_of_usable
 from isonomy.groups.options import Reference, To
+from isonomy.inference.effect import SKEWED
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from isonomy.numerics.roots import roots
 from isonomy.numerics.status import Status
