@@ -41,7 +41,7 @@ from fuzz.calls import (
     stored,
     table,
 )
-from isonomy.options import ROW_DEFAULTS
+from isonomy.options import hints
 
 LIMIT = 30.0  # seconds of processor time
 OUTCOMES = ("error", "right", "unnamed", "wrong", "traceback", "hang")
@@ -227,9 +227,10 @@ def _shown(drawn: Mapping[str, Any]) -> str:
 
 def _parameters(call: Public) -> list[str]:
     target = getattr(iso, call.name, call.function) if "y" in call.columns else call.function
-    names = list(inspect.signature(target).parameters)
-    if "rows" in names:
-        names[names.index("rows") :] = ROW_DEFAULTS
+    names = []
+    for name, parameter in inspect.signature(target).parameters.items():
+        shared = [other for other in hints(target) if other not in inspect.signature(target).parameters]
+        names += shared if parameter.kind is parameter.VAR_KEYWORD else [name]
     return [name for name in names if name not in ("data", "progress", "n_jobs")]
 
 

@@ -274,8 +274,9 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "correction_")
         named = as_tuple(self.groups)
         effect, *columns = known_columns(self, X, (self.effect, *named))
+        values = _values(X, effect, "effect")
         try:
-            effects = np.asarray(_values(X, effect, "effect"), dtype=float)
+            effects = np.asarray(values, dtype=float)
         except (TypeError, ValueError):
             raise WrongType(f"effect: {effect!r} has values that are not numbers; recode it first.") from None
         if not np.isfinite(effects).all():
