@@ -48,6 +48,7 @@ from isonomy.groups import (
     rows_needed,
 )
 from isonomy.groups.options import likelihood, null, standardized
+from isonomy.groups.planning import PlanningOptions
 from isonomy.integrations import mlflow
 from isonomy.integrations.scorers import disparity_scorer
 from isonomy.options import RowOptions
@@ -95,6 +96,7 @@ __all__ = [
     "Metric",
     "MultiObjectiveCalibrator",
     "ParityResult",
+    "PlanningOptions",
     "PriceResult",
     "ProjectionResult",
     "RowOptions",

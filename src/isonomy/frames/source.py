@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from itertools import count as count_up
 from operator import and_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import narwhals as nw
 import numpy as np
@@ -704,21 +704,12 @@ def _single(cluster: pl.Series, mass: FloatArray, scale: float) -> Iterator[Bloc
 
 
 @options.checked
-def open_source(
-    data: object,
-    *,
-    count: str | None = None,
-    weight: str | None = None,
-    cluster: str | None = None,
-    missing: options.Missing = "raise",
-    missing_group: options.MissingGroup = "raise",
-    labels: Labels = NOTHING,
-) -> Source:
+def open_source(data: object, *, labels: Labels = NOTHING, **rows: Unpack[options.RowOptions]) -> Source:
     """Open any supported table. A `Source` is returned as it is, so that an audit can share one.
 
     ``labels``: the words that results use for columns, values, groups and metrics.
     """
-    reading = Reading(count, weight, cluster, missing, missing_group)
+    reading = Reading(**rows)
     if not isinstance(data, Source):
         return Source(*adapt(data), reading, labels)
     if reading not in (Reading(), data.reading):

@@ -125,7 +125,7 @@ def detectable_disparity(
         The probability of finding the disparity.
     **design
         reference, rate, mean, variance, tolerance, scale, cluster, alpha, side, tests: the design of the comparison;
-        see `PlanningOptions`.
+        see `isonomy.PlanningOptions`.
 
     Returns
     -------
