@@ -483,8 +483,9 @@ def read(plan: ImprovabilityPlan) -> tuple[Cases, Mapping[str, int]]:
         held = {role.removesuffix(" value"): values for role, values in sample.columns.items()}
     weight, partition = sample.counts, sample.partitions[-1]
     if len(partition.groups) < 2:
+        formed = f"one group ({partition.groups[0]})" if partition.groups else "no group"
         raise OneGroup(
-            f"groups: the rows form one group ({partition.groups[0]}); improvability compares at least two. "
+            f"groups: the rows form {formed}; improvability compares at least two. "
             "Name a column with two values or more."
         )
     mass = held.get(WEIGHT, np.ones(len(weight)))

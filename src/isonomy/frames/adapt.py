@@ -41,6 +41,7 @@ _SEPARATORS = (";", "\t", "|")  # of csv files without commas between their colu
 _HEAD = 1_000  # lines read to decide whether commas are decimal points
 _COMMA = r"^\s*[+-]?\d+,\d+\s*$"
 _WILDCARDS = re.compile(r"[*?\[]")
+UNREADABLE = ("run_end_encoded", "decimal256", "union")  # types of Arrow that polars cannot hold
 
 
 # The frame; the kind of input it came from ("pandas", "polars", "pyarrow", "duckdb", "pyspark", "ibis", "mapping" or
@@ -78,6 +79,9 @@ def _series(column: nw.Series[Any]) -> pl.Series:
     import polars as pl
 
     if not column.implementation.is_pandas():
+        kind = str(getattr(column.to_native(), "type", ""))
+        if any(part in kind for part in UNREADABLE):  # polars would panic, or refuse in its own words
+            raise WrongType(f"data: column {column.name!r} is {kind}; cast it to text, numbers or dates, or drop it.")
         return column.to_polars()
     try:
         return pl.from_pandas(column.to_native())
@@ -93,9 +97,12 @@ def _uniform(frame: Lazy, backend: str, *, lazy: bool) -> Adapted:
     small: set[str] = set()
     try:
         schema = frame.collect_schema()
-    except nw.exceptions.NarwhalsError as error:
+    except Exception as error:  # every engine has its own errors, such as that of a closed connection
         raise DataError(f"data: the table cannot be read: {first_line(error)}") from error
+    native = {} if backend != "duckdb" else dict(zip(schema, map(str, frame.to_native().dtypes), strict=True))
     for name, dtype in schema.items():
+        if native.get(name, "").startswith("UNION"):
+            raise WrongType(f"data: column {name!r} is a union; cast it to text, numbers or dates, or drop it.")
         if name == "*" or (name.startswith("^") and name.endswith("$")):  # engines would select other columns
             raise UsageError(f"data: the column name {name!r} reads as a pattern of names; rename the column.")
         column = nw.col(name)
@@ -114,17 +121,25 @@ def _refuse_duplicates(data: object) -> None:
     """Pandas, pyarrow and Spark allow two columns with the same name; every later lookup would be ambiguous."""
     if type(data).__module__.startswith("polars"):  # never has duplicates, and a lazy frame would warn
         return
-    names = getattr(data, "column_names", None)  # pyarrow
-    if not isinstance(names, list):
-        names = getattr(data, "columns", None)
+    try:
+        names = getattr(data, "column_names", None)  # pyarrow
+        if not isinstance(names, list):
+            names = getattr(data, "columns", None)
+    except Exception as error:  # a relation of a closed connection
+        raise DataError(f"data: the table cannot be read: {first_line(error)}") from error
     if names is None or callable(names):
         return
-    odd = [name for name in names if not isinstance(name, str)]
+    odd = [name for name in names if not isinstance(name, str) or _lone_surrogate(name)]
     if odd:
         raise UsageError(f"data: the column name {odd[0]!r} is not text; rename the columns.")
     twice = [str(name) for name, times in Counter(map(str, names)).items() if times > 1]
     if twice:
         raise DuplicateColumns(f"data: more than one column is called {', '.join(twice)}; rename or drop one.")
+
+
+def _lone_surrogate(text: str) -> bool:
+    """Half of a character: no engine can hold it."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _scan(pattern: str) -> pl.LazyFrame:
@@ -222,6 +237,9 @@ def _from_mapping(data: Mapping[object, object]) -> pl.DataFrame:
 
     if not data:
         raise EmptyFrame("data: the mapping has no columns.")
+    odd = [name for name in map(str, data) if _lone_surrogate(name)]
+    if odd:
+        raise UsageError(f"data: the column name {odd[0]!r} is not text; rename the columns.")
     if len({str(name) for name in data}) < len(data):
         raise DuplicateColumns("data: two columns of the mapping have the same name when written as text.")
     columns = {str(name): as_column(str(name), values) for name, values in data.items()}
@@ -250,7 +268,7 @@ def as_column(name: str, values: object) -> pl.Series:
         listed = [float(v) if isinstance(v, int) and abs(v) < 2**1023 else v for v in listed]
     try:
         return pl.Series(name, listed, strict=True)
-    except (TypeError, OverflowError, pl.exceptions.PolarsError) as error:
+    except (TypeError, OverflowError, UnicodeEncodeError, pl.exceptions.PolarsError) as error:
         raise WrongType(f"data: column {name!r} cannot be read: {first_line(error)}") from error
 
 

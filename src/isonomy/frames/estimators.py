@@ -184,13 +184,14 @@ def target(y: object) -> object:
 
 def outcomes(y: AnyArray) -> FloatArray:
     try:
-        return y.astype(np.float64)
+        numbers = None if y.dtype.kind in "Mm" else y.astype(np.float64)  # dates would become nanoseconds
     except (TypeError, ValueError):
+        numbers = None
+    if numbers is None:
         kinds = {"O": "objects", "U": "text", "S": "bytes", "M": "dates", "m": "durations"}
         kind = kinds.get(y.dtype.kind, "values")
-        raise UsageError(
-            f"y: holds {kind} such as {shown(y.tolist()[0])}; recode the outcome as 0 and 1, or numbers."
-        ) from None
+        raise UsageError(f"y: holds {kind} such as {shown(y.tolist()[0])}; recode the outcome as 0 and 1, or numbers.")
+    return numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)

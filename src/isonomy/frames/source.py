@@ -169,11 +169,14 @@ def refuse_nested(schema: Schema, argument: str, column: str | None) -> None:
         raise WrongType(f"{argument}: column {column!r} is {schema[column]}; use text, numbers or dates.")
 
 
+LARGEST_COUNT = 2**53 - 1  # beyond it a float, and so a sum, loses the last digits
+
+
 def refuse_bad_counts(column: str, n: float) -> None:
     if n:
         raise BadCount(
-            f"count: column {column!r} has {n:,.0f} rows that are missing, negative or fractional; "
-            "counts are whole numbers from 0 up."
+            f"count: column {column!r} has {n:,.0f} rows that are missing, negative, fractional or too large; "
+            f"counts are whole numbers from 0 to {LARGEST_COUNT:,}."
         )
 
 
@@ -411,7 +414,12 @@ class Source:
         column = nw.col(self.count)
         number = column.cast(nw.Float64)
         weighted = {name: expr.cast(nw.Float64) * number for name, expr in values.items()}
-        bad = missing(column, self.schema[self.count]) | (number < 0) | (number != number.floor())
+        bad = (
+            missing(column, self.schema[self.count])
+            | (number < 0)
+            | (number > LARGEST_COUNT)
+            | (number != number.floor())
+        )
         checked = {**weighted, "counts": number, "bad counts": flag(bad)}
         cells = in_order(collect(aggregate(self.frame, keys, checked)), list(keys))
         refuse_bad_counts(self.count, float(cells["bad counts"].sum()))
@@ -514,7 +522,13 @@ class Source:
         table = collect(wide.select(*placed)).rename(dict(zip(placed, columns, strict=True)))
         if self.count is not None:
             counts = table[COUNT]
-            bad = counts.is_null() | ~counts.is_finite() | (counts < 0) | (counts != counts.floor())
+            bad = (
+                counts.is_null()
+                | ~counts.is_finite()
+                | (counts < 0)
+                | (counts > LARGEST_COUNT)
+                | (counts != counts.floor())
+            )
             refuse_bad_counts(self.count, float(bad.sum()))
         table = plain_keys(table, [name for name in columns if name.startswith("group ")])
         counted = [name for name in columns if name.startswith(("missing ", "outside ", "design "))]
