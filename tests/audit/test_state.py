@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -232,3 +233,47 @@ def test_a_test_can_be_forgotten(tmp_path: Path) -> None:
     state.forget("one")
     state.forget("never kept")
     assert state.load("one") is None
+
+
+def test_a_changed_state_is_made_again(file: Path, tmp_path: Path) -> None:
+    """A number that was edited by hand must not reach a report."""
+    out = tmp_path / "out"
+    before = Audit.from_toml(file).run(out)
+    for stored in (out / FOLDER).glob("*.json"):
+        stored.write_text(re.sub(r"0\.\d{4,}", "0.5", stored.read_text()))
+    after = Audit.from_toml(file).run(out, resume=True)
+    for left, right in zip(before.entries, after.entries, strict=True):
+        assert left.result is not None
+        assert right.result is not None
+        assert right.result.to_frame("polars").equals(left.result.to_frame("polars"))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[1, 2", '["x", {"result": 1}]', "7"])
+def test_a_state_that_cannot_be_read_is_made_again(tmp_path: Path, text: str) -> None:
+    state = State(tmp_path, resume=True)
+    assert state.folder is not None
+    (state.folder / "a.json").write_text(text)
+    assert state.load("a") is None
+
+
+def test_files_have_the_permissions_of_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        write(tmp_path / "private", "x")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "private").stat().st_mode & 0o777 == 0o600
+
+
+def test_files_of_others_are_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "summary.md").write_text("mine")
+    with pytest.raises(ConfigError, match=r"summary\.md was not written by isonomy"):
+        refuse(tmp_path)
+    (tmp_path / "results.json").write_text('{"schema_version": 3}')
+    refuse(tmp_path)
+
+
+def test_a_state_that_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ConfigError, match="is not a folder"):
+        refuse(tmp_path)

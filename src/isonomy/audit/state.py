@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -32,17 +33,16 @@ def write(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_PARTIAL, dir=path.parent)
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}{_PARTIAL}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with partial.open("xb") as file:  # with the permissions of the umask
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
+        os.replace(partial, path)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(name)
+            partial.unlink()
         raise
 
 
@@ -61,6 +61,15 @@ def refuse(folder: Path, file: Path | None = None) -> None:
     for name in FILES:
         if (folder / name).is_dir():
             raise ConfigError(f"output: {folder / name} is a folder; remove it, or name another output folder.")
+    state = folder / FOLDER
+    if (state.exists() or state.is_symlink()) and not state.is_dir():
+        raise ConfigError(f"output: {state} is not a folder; remove it, or name another output folder.")
+    others = [name for name in FILES if (folder / name).exists()]
+    if others and not state.is_dir() and not _written_here(folder):
+        raise ConfigError(
+            f"output: {folder / others[0]} was not written by isonomy and would be overwritten; name another output "
+            "folder, or move the file."
+        )
     try:
         owner = Path(os.path.normpath(folder / (folder / FOLDER / _OWNER).read_text(encoding="utf-8")))
     except (OSError, ValueError):
@@ -70,6 +79,15 @@ def refuse(folder: Path, file: Path | None = None) -> None:
             f"output: {folder} holds the report of {owner}; name another folder (--output, or output in the audit "
             "file), or delete it."
         )
+
+
+def _written_here(folder: Path) -> bool:
+    """Whether a file in the folder is a report or the results of an audit."""
+    for name, mark in (("results.json", b'"schema_version"'), ("report.html", b"Created with isonomy")):
+        with contextlib.suppress(OSError), (folder / name).open("rb") as file:
+            if mark in file.read():
+                return True
+    return False
 
 
 def claim(folder: Path, file: Path | None) -> None:
@@ -101,19 +119,26 @@ class State:
                 old.unlink(missing_ok=True)
 
     def load(self, identity: str) -> dict[str, Any] | None:
-        """What an earlier run stored; None if there is nothing readable."""
+        """What an earlier run stored; None if there is nothing readable, or if it was changed since."""
         if self.folder is None:
             return None
         try:
-            stored = json.loads((self.folder / f"{identity}.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            checksum, stored = json.loads((self.folder / f"{identity}.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError, TypeError, RecursionError):
             return None
-        return stored if isinstance(stored, dict) else None
+        return stored if isinstance(stored, dict) and checksum == _checksum(identity, stored) else None
 
     def save(self, identity: str, stored: Mapping[str, object]) -> None:
         if self.folder is not None:
-            write(self.folder / f"{identity}.json", json.dumps(stored, allow_nan=False, ensure_ascii=False))
+            checked = [_checksum(identity, stored), stored]
+            write(self.folder / f"{identity}.json", json.dumps(checked, allow_nan=False, ensure_ascii=False))
 
     def forget(self, identity: str) -> None:
         if self.folder is not None:
             (self.folder / f"{identity}.json").unlink(missing_ok=True)
+
+
+def _checksum(identity: str, stored: Mapping[str, object]) -> str:
+    """Of what the numbers depend on, and of the numbers."""
+    text = json.dumps([identity, stored], sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
