@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -596,3 +597,15 @@ def test_the_tolerance_curve_is_drawn_below(result: ProjectionResult) -> None:
     assert {point["test"] for point in points} == {words.WITHIN, words.BEYOND}
     assert chart["datasets"][level["data"]["name"]] == [{"p": 0.05}]
     to_svg(replace(result, curve=curve).plot())
+
+
+def test_a_pickle_has_the_numbers_and_no_rows() -> None:
+    rng = np.random.default_rng(0)
+    score = rng.random(600)
+    table = {"g": rng.choice(["a", "b"], 600), "d": (score > 0.5).astype(int), "score": score}
+    options: dict[str, Any] = {"groups": "g", "prediction": "d", "criterion": "statistical_parity"}
+    result = iso.project(table, **options, score="score", threshold=0.5)
+    assert result.plan is not None
+    again = pickle.loads(pickle.dumps(result))
+    assert again.plan is None
+    assert again.to_json() == result.to_json()

@@ -37,7 +37,7 @@ from isonomy.projection.read import (
 from isonomy.results import Columns, Evidence, Note, Plan, Verdict, column, note_if, open_call, phrases, question
 from isonomy.results.disclosure import withheld
 from isonomy.results.evidence import as_frame, read_only
-from isonomy.results.storage import OF_ROWS, storable
+from isonomy.results.storage import OF_ROWS, from_json, storable
 
 if TYPE_CHECKING:
     import altair as alt
@@ -656,6 +656,9 @@ class ProjectionResult(Evidence):
         """The result in plain JSON types. ``rows``: with the rows that would move."""
         plan = self.plan if rows else None
         return Evidence.to_dict(replace(self, listing=plan and replace(plan, backend="polars")), rows=rows)
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return from_json, (self.to_json(),)  # a pickle holds no row of anybody either
 
     def headline(self) -> str:
         """The verdict as a sentence."""
