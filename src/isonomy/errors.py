@@ -160,7 +160,6 @@ def near(value: str, known: Iterable[str]) -> str:
 
 
 def choose(argument: str, value: str, allowed: Iterable[str]) -> str:
-    """Return ``value`` if it is allowed, otherwise raise `UnknownOption`."""
     options = tuple(allowed)
     if value not in options:
         raise UnknownOption(argument, value, options)

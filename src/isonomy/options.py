@@ -99,7 +99,6 @@ class Number:
     def __get_pydantic_core_schema__(
         self, source: object, handler: Callable[[object], dict[str, object]]
     ) -> dict[str, object]:
-        """The same limits for the audit file's model and JSON schema."""
         limits = {"gt": self.above, "ge": self.least, "lt": self.below, "le": self.most}
         return handler(source) | {name: limit for name, limit in limits.items() if limit is not None}
 
@@ -257,14 +256,12 @@ def checked(function: Callable[P, R], *, moved: Mapping[str, str] | None = None)
 
 
 def check_fields(value: object) -> None:
-    """Check the fields of a small class, such as a `Metric` or an `Option`, against its annotations."""
     kind: Callable[..., object] = type(value)
     for name, annotation in hints(kind).items():
         check(name, getattr(value, name), annotation)
 
 
 def check_parameters(estimator: object, parameters: Mapping[str, object]) -> None:
-    """Check the parameters of an estimator against the annotations of its ``__init__``, when it is fitted."""
     known = hints(type(estimator).__init__)
     for name, value in parameters.items():
         if name in known:
@@ -286,7 +283,6 @@ def hints(function: Callable[..., object]) -> dict[str, object]:
 
 
 def check(argument: str, value: object, annotation: object) -> None:
-    """Raise `UsageError` unless ``value`` is what ``annotation`` says."""
     refuse_endless(argument, value)
     if _fits(value, annotation):
         return
@@ -321,7 +317,6 @@ def refuse_endless(argument: str, value: object) -> None:
 
 @cache
 def form_of(annotation: object) -> str | None:
-    """The name of an annotation's form; None if it has none."""
     rules = (rule for member in members(annotation) for rule in getattr(member, "__metadata__", ()))
     return next((rule.name for rule in rules if isinstance(rule, Form)), None)
 

@@ -40,6 +40,7 @@ from isonomy.numerics.resampling import collapse
 from isonomy.numerics.status import Status
 from isonomy.options import Alpha, Column, Form, Fraction, Names, Number, RowOptions, Seeded, Whole, shown
 from isonomy.results import Columns, Evidence, Note, Plan, column, open_call, question, storable
+from isonomy.results.columns import join_tables
 from isonomy.results.disclosure import withheld
 from isonomy.results.progress import tracked
 from isonomy.results.storage import OF_ROWS
@@ -370,7 +371,6 @@ class ImprovabilityPlan(Plan):
 
     @cached_property
     def utilities(self) -> tuple[Utility, ...]:
-        """The accuracy utility, then the fairness utilities, as the call names them."""
         accuracy, _ = accuracy_utility(self.accuracy)
         return (accuracy, *fairness_utilities(self.fairness, accuracy))
 
@@ -433,11 +433,9 @@ class ImprovabilityPlan(Plan):
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        """The grouped pass of a test that fits nothing."""
         return () if self.by_row else (self.request,)
 
     def criteria(self, members: Sequence[Group]) -> Criteria:
-        """What is required, with the options about groups in the order of the ``members``."""
         accuracy, *fairness = (replace(utility, name=self.called(utility)) for utility in self.utilities)
         protected = self.protected if isinstance(self.protected, Protected) else Protected(self.protected)
         weights, gain = accuracy_utility(self.accuracy)[1], self.gain.accuracy
@@ -528,12 +526,6 @@ def estimate(trials: Sequence[Trial], cases: Cases, plan: ImprovabilityPlan) -> 
     parts, places = [trial["columns"] for trial in trials], np.arange(len(trials))
     size, in_rounds = len(parts[0]["criteria"]), isinstance(cases.method, Splits)
     names = list(cases.candidates) or [cases.rule_name]
-    columns = {
-        name: sum((part[name] for part in parts), ())
-        if isinstance(values, tuple)
-        else np.concatenate([part[name] for part in parts])
-        for name, values in parts[0].items()
-    }
     # Rates are shares of people. So is an outcome that another utility needs to be 0 or 1.
     used, accuracies = plan.utilities, len(cases.criteria.accuracies)
     binary = any(utility.binary_outcome and utility.outcome is None for utility in used)
@@ -550,7 +542,7 @@ def estimate(trials: Sequence[Trial], cases: Cases, plan: ImprovabilityPlan) -> 
         for kind in ("fairness", "accuracy")
     )
     return {
-        **columns,
+        **join_tables(parts),
         "candidate": tuple(names[0 if in_rounds else place] for place in places for _ in range(size)),
         "rounds": np.repeat(places + 1 if in_rounds else np.ones_like(places), size),
         **{name: np.stack([trial[name] for trial in trials]) for name in ("cutoffs", "train_rows", "test_rows")},

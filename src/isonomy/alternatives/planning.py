@@ -9,10 +9,6 @@ for the table and one e for each split; r = 0 is the independent case of Proposi
 Given Z, splits are independent, so probabilities are one-dimensional integrals. The probability that a run rejects
 falls from 1 to 0 as Z grows, in a step that narrows to nothing as r tends to 1: only the step is integrated
 numerically.
-
-In every function ``splits`` is K, ``alpha`` the error rate, and ``correlation`` is r. ``cost`` is the cost of one
-train-test split, in units of the analyst's gain from a rejection (a run costs ``cost * splits``), or an increasing,
-convex function of the number of runs.
 """
 
 from __future__ import annotations
@@ -53,6 +49,13 @@ class Game:
 def splits_bound(alpha: Alpha = 0.05) -> int:
     """The smallest K above -2 ln(alpha) / (1 - alpha)^2 (Proposition 1).
 
+    Parameters
+    ----------
+    alpha : float, default 0.05
+        The error rate.
+
+    Examples
+    --------
     >>> splits_bound(0.05)
     7
     """
@@ -65,6 +68,19 @@ def false_rejection(reruns: Draws, *, splits: Draws = 7, alpha: Alpha = 0.05, co
 
     With one split a run rejects when p <= alpha; with more when at least half of the p-values are at most alpha / 2.
 
+    Parameters
+    ----------
+    reruns : int
+        How often the analyst runs the whole test.
+    splits : int, default 7
+        Splits of one run.
+    alpha : float, default 0.05
+        The error rate.
+    correlation : float, default 0
+        Correlation of the splits' p-values on the normal scale, from 0 to 1.
+
+    Examples
+    --------
     >>> round(false_rejection(1, splits=1), 6), round(false_rejection(10, splits=1), 4)
     (0.05, 0.4013)
     """
@@ -80,8 +96,24 @@ def manipulation(
     correlation: Correlation = 0.0,
     most: Draws = 10_000,
 ) -> Game:
-    """The analyst's best number of re-runs, up to ``most``, and the probability of a false rejection there.
+    """The analyst's best number of re-runs, and the probability of a false rejection there.
 
+    Parameters
+    ----------
+    splits : int, default 7
+        Splits of one run.
+    alpha : float, default 0.05
+        The error rate.
+    cost : float or callable, default 0.01
+        The cost of one train-test split, in units of the analyst's gain from a rejection: a run costs ``cost *
+        splits``. Or an increasing, convex function of the number of runs.
+    correlation : float, default 0
+        Correlation of the splits' p-values on the normal scale, from 0 to 1.
+    most : int, default 10_000
+        The largest number of runs considered.
+
+    Examples
+    --------
     >>> one, seven = manipulation(splits=1, cost=0.005), manipulation(splits=7, cost=0.005)
     >>> one.reruns, round(one.false_rejection, 2), seven.reruns, seven.false_rejection < 0.05
     (45, 0.9, 1, True)
@@ -105,9 +137,11 @@ def enough_splits(
 ) -> Game:
     """How many splits are enough: the smallest odd K > 1 at which the analyst's best reply rejects at most alpha.
 
-    K is odd because the smallest median of an even number needs only half of the p-values below the level. It is
-    searched up to ``most``.
+    K is odd because the smallest median of an even number needs only half of the p-values below the level. The
+    parameters are those of `manipulation`; K is searched up to ``most``.
 
+    Examples
+    --------
     >>> enough_splits(alpha=0.05, cost=0.001).splits
     3
     """

@@ -87,7 +87,6 @@ def conclusion(r: ImprovabilityResult) -> str:
 
 
 def _subject(r: ImprovabilityResult) -> str:
-    """Who meets the requirements, or did not meet them, with the verb."""
     if len(r.candidates) > 1:
         if not r.reject:
             return f"none of {len(r.candidates)} candidates met"
@@ -169,7 +168,6 @@ def _change(r: ImprovabilityResult, i: int) -> str:
 
 
 def supported(kind: str, gain: float, scale: str, alpha: float, margin: float = 0.0) -> str:
-    """The largest gain that the data support: a lower confidence bound."""
     lower = f"fall by less than {_amount(margin, scale)}" if margin else "not fall"
     held = f"If accuracy may {lower}" if kind == "fairness" else "If unfairness may not rise"
     what = "cut in unfairness" if kind == "fairness" else "gain in every accuracy"
@@ -267,7 +265,6 @@ register(
 
 
 def assumptions(r: ImprovabilityResult) -> tuple[tuple[str, str], ...]:
-    """What is assumed, and how it was checked."""
     distances = r.distance[~np.isnan(r.distance)]
     distance = phrases.number(float(np.median(distances)) if len(distances) else np.nan, 2)
     smallest = r.test_rows[r.test_rows > 0].min(initial=r.test_rows.max())  # withheld groups have none

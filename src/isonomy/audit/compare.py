@@ -116,7 +116,6 @@ def compare(before: AuditResult, after: AuditResult) -> AuditComparison:
 
 
 def _change(name: str, old: Entry | None, new: Entry | None, same: bool) -> Change:
-    """One test in both audits, or the reason why its numbers are not compared."""
     before, after = (wording.NOT_ASKED if entry is None else entry.badge for entry in (old, new))
     heading = next(entry.heading for entry in (new, old) if entry is not None)
     change = Change(name, heading, before, after)
@@ -141,7 +140,6 @@ def _change(name: str, old: Entry | None, new: Entry | None, same: bool) -> Chan
 
 
 def _moves(old: Evidence, new: Evidence, before: Movement, after: Movement) -> Iterator[Move]:
-    """The lines that are in both results, with the change of their number."""
     ratio = after.kind == "ratio"
     places = {key: i for i, key in enumerate(old.keys())}
     for j, (key, name) in enumerate(zip(new.keys(), new.names, strict=True)):

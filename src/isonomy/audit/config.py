@@ -93,7 +93,6 @@ class Test(FileTable):
         return {name: value for name in names if (value := getattr(self, name)) is not False or name not in ROLES}
 
     def default_id(self) -> str:
-        """The kind, with what distinguishes tests of one kind."""
         for key in ("metric", "criterion", "measure"):
             value = getattr(self, key, None)
             if key in self.model_fields_set and value is not None:
@@ -405,7 +404,6 @@ def _alias(given: object, words: list[str]) -> str:
 
 
 def _group_hint(path: Keys, given: object, raw: Mapping[str, object]) -> str:
-    """How a reference group is written, if only its value was given."""
     if path[-1:] != ("reference",) or not isinstance(given, str):
         return ""
     test: object = raw

@@ -269,7 +269,6 @@ class OptionFields(FileTable):
 
 @cache
 def _option_table(options: tuple[Any, ...]) -> type[OptionTable]:
-    """How a file writes one of ``options``, from the annotations of their classes."""
     keys: dict[str, Any] = {}
     for option in options:
         summary = (inspect.getdoc(option) or "").partition("\n")[0]
@@ -325,7 +324,6 @@ def _no_condition(value: dict[str, str]) -> dict[str, str]:
 
 
 def plain(value: object) -> object:
-    """A value of the file in plain types: tables as mappings."""
     if isinstance(value, FileTable):
         return value.model_dump(mode="python", exclude_unset=True)
     return [plain(item) for item in value] if isinstance(value, list) else value

@@ -205,7 +205,6 @@ def _restored(stored: Mapping[str, Any]) -> Entry:
 
 
 def write_pack(result: AuditResult) -> Path:
-    """Write evidence.zip into the folder of the report; returns its path."""
     if result.output is None:
         raise UsageError("pack: the audit was not written; give an output folder.")
     path = result.output / NAME

@@ -20,8 +20,6 @@ from isonomy.options import ROW_DEFAULTS, form_of, named_seed
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedTest:
-    """One test, ready to run."""
-
     name: str
     test: Test
     options: Mapping[str, object]  # as written, with roles and tolerance filled in
@@ -36,7 +34,6 @@ class PlannedTest:
         return f"tests[{number}].{key}" if key in self.test.model_fields_set else f"columns.{key}"
 
     def ready(self) -> dict[str, object]:
-        """The keywords of the call, as the function takes them."""
         options = {key: ready(value) for key, value in self.options.items()}
         return options if self.seed is None else options | {"rng": self.seed}
 

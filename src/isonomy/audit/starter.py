@@ -307,7 +307,6 @@ def compared(data: Path, guessed: Guess) -> Guess:
 
 
 def write_starter(data: Path, output: Path, *, force: bool = False) -> list[str]:
-    """Write a commented audit file for ``data``; returns the guesses in words."""
     if output.is_dir():
         raise ConfigError(f"{output} is a folder; --output names a file, such as {output / 'audit.toml'}.")
     if output.exists() and not force:

@@ -16,7 +16,6 @@ _SEXES = {"Female": "women", "Male": "men"}
 
 
 def write_demo(folder: Path, rows: int, seed: int) -> Path:
-    """Write the simulated table and its audit file; returns the file's path."""
     from isonomy import simulate
     from isonomy.simulate.lender import RACES
 

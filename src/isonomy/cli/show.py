@@ -84,7 +84,6 @@ def _shown(console: Console, stack: contextlib.ExitStack, total: int) -> Callabl
 
 
 def finish(result: AuditResult, *, decide: bool) -> None:
-    """Print the findings and the path of the report, and exit with the audit's exit code."""
     console = Console()
     console.print(Text(one_line(result.document.title, 200), style="bold"))
     console.print(Text(wording.headline(result.document.counts)))
@@ -107,7 +106,6 @@ def finish(result: AuditResult, *, decide: bool) -> None:
 
 
 def first_warnings(entry: Entry) -> list[str]:
-    """The rows left out, the first warnings, and the number of the others."""
     if entry.result is None:
         return []
     dropped = phrases.dropped(entry.result.provenance.dropped)

@@ -55,10 +55,7 @@ def groups(result: TreatmentBiasResult, quantity: Quantity = "bias") -> alt.TopL
 
 
 def _reach(value: FloatArray, ends: FloatArray) -> float:
-    """How far the axis goes: every estimate fits, and no single wide or open interval makes the others invisible.
-
-    Intervals are drawn whole up to four times as far as most others reach.
-    """
+    """How far the axis goes: to every estimate, and to intervals up to four times as far as most others reach."""
     finite = np.abs(ends[np.isfinite(ends)])
     if not len(finite):
         return 2 * float(np.abs(value).max(initial=0.5))

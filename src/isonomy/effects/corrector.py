@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import narwhals as nw
 import numpy as np
@@ -23,11 +24,11 @@ from isonomy.effects.estimators import shrinkage
 from isonomy.effects.estimators.collapse import Aipw, AnyMeasure, Estimator, NamedMeasure, Regression
 from isonomy.effects.estimators.errors import all_groups, effects_of, errors_of, under_design
 from isonomy.effects.estimators.moments import Bootstrap, resample_rows
-from isonomy.effects.estimators.shrinkage import Borrowing, Custom, Detected, Form, Strategy, multiple_of
+from isonomy.effects.estimators.shrinkage import AnyStrategy, Detected, Form, multiple_of
 from isonomy.effects.experiment import Experiment, ObservedEffects, check_measure, read
 from isonomy.errors import DataError, UsageError, WrongType
 from isonomy.frames import Request, open_source
-from isonomy.frames.estimators import Column, as_tuple, column_of, eager, known_columns, refuse_empty, renamed, target
+from isonomy.frames.estimators import Column, Renamed, as_tuple, column_of, eager, known_columns, refuse_empty, target
 from isonomy.numerics.arrays import FloatArray, ObjectArray
 from isonomy.numerics.status import Status
 from isonomy.options import Alpha, Seeded, check_parameters, checked
@@ -49,7 +50,8 @@ MOVED = {
 }
 
 
-class EffectCorrector(TransformerMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class EffectCorrector(Renamed, TransformerMixin, BaseEstimator):
     """How should predicted effects be corrected so that no group's effect is wrong?
 
     ``fit`` estimates the error of each group's predicted effect on a randomized experiment and decides how much of it
@@ -113,43 +115,24 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
     (2,)
     """
 
-    @renamed(MOVED)
-    def __init__(
-        self,
-        strategy: Strategy | Borrowing | Custom = shrinkage.DEFAULT,
-        *,
-        form: Form = "additive",
-        effect: Column = "effect",
-        groups: Column | Sequence[Column] = (),
-        treatment: Column = "treatment",
-        baseline: Column | None = None,
-        measure: AnyMeasure | None = None,
-        estimator: Estimator = "arm_means",
-        propensity: Column | None = None,
-        observed_effects: ObservedEffects | None = None,
-        method: Literal["automatic"] | Bootstrap = "automatic",
-        alpha: Alpha = 0.05,
-        unknown: Literal["error", "pooled"] = "error",
-        weight: Column | None = None,
-        cluster: Column | None = None,
-        random_state: Seeded = None,
-    ) -> None:
-        self.strategy: shrinkage.AnyStrategy = strategy
-        self.form: Form = form
-        self.effect = effect
-        self.groups = groups
-        self.treatment = treatment
-        self.baseline = baseline
-        self.measure = measure
-        self.estimator = estimator
-        self.propensity = propensity
-        self.observed_effects = observed_effects
-        self.method = method
-        self.alpha = alpha
-        self.unknown = unknown
-        self.weight = weight
-        self.cluster = cluster
-        self.random_state = random_state
+    moved: ClassVar = MOVED
+    strategy: AnyStrategy = shrinkage.DEFAULT
+    _: KW_ONLY
+    form: Form = "additive"
+    effect: Column = "effect"
+    groups: Column | Sequence[Column] = ()
+    treatment: Column = "treatment"
+    baseline: Column | None = None
+    measure: AnyMeasure | None = None
+    estimator: Estimator = "arm_means"
+    propensity: Column | None = None
+    observed_effects: ObservedEffects | None = None
+    method: Literal["automatic"] | Bootstrap = "automatic"
+    alpha: Alpha = 0.05
+    unknown: Literal["error", "pooled"] = "error"
+    weight: Column | None = None
+    cluster: Column | None = None
+    random_state: Seeded = None
 
     def fit(self, X: object, y: npt.ArrayLike | None = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Estimate each group's error.
@@ -317,7 +300,6 @@ class EffectCorrector(TransformerMixin, BaseEstimator):
 
 
 def _values(X: object, column: Column | None, argument: str) -> object:
-    """One column of X, in a form that every frame library shares."""
     frame = eager(X)
     refuse_empty(frame)
     assert column is not None

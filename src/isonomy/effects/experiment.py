@@ -143,7 +143,6 @@ class Experiment(Plan):
 
     @property
     def designed(self) -> bool:
-        """Whether rows have weights, clusters, propensities or strata."""
         return self.source.designed or self.propensity is not None or bool(self.strata)
 
     @property
@@ -193,11 +192,9 @@ class Experiment(Plan):
 
     @property
     def weights(self) -> str | None:
-        """The predicted outcome without treatment, which a collapse may weight by."""
         return self.baseline
 
     def _collapse(self, measure: Measure) -> CollapseName:
-        """The collapse to use: the named one if it fits, otherwise the default of the measure."""
         if measure == "difference":
             if self.observes and self.weights is not None:
                 raise UsageError('baseline: measure="difference" does not use it; leave it out.')
@@ -236,7 +233,6 @@ class Experiment(Plan):
 
     @property
     def roles(self) -> dict[str, str]:
-        """The columns that must hold numbers, by role."""
         weighted = any("h" in product(name).split() for name in self.formula.columns)
         named = {
             "effect": self.effect,
@@ -482,7 +478,6 @@ def refuse_certain(column_name: str | None, propensity: FloatArray) -> None:
 
 
 def trial_of(sample: Sample, sums: Sequence[Sums], plan: Experiment, lines: ExperimentRows | None = None) -> Trial:
-    """What was read, from the sums of every partition."""
     if not all(np.isfinite(part.products).all() and np.isfinite(part.sums).all() for part in sums):
         raise DataError(
             f"effect: column {plan.effect!r} contains 0, and collapse={plan.formula.collapse!r} divides by it; choose "

@@ -178,7 +178,6 @@ class PricePlan(Experiment):
 
 
 def read(plan: PricePlan) -> tuple[Sample, list[Trial]]:
-    """The columns that are needed, in memory; and what every column of predictions says about the groups."""
     corrected = {f"corrected[{i}]": name for i, name in enumerate(plan.columns)}
     further = {} if plan.baseline is None else {"baseline": plan.baseline}
     request = plan.request(sums=False)
@@ -309,7 +308,6 @@ def policy_value(transformed: FloatArray, rank_by: FloatArray, weight: FloatArra
 
 
 def _ranks(values: FloatArray, weight: FloatArray) -> tuple[IntArray, FloatArray]:
-    """The position of each row's value among the distinct ones, and the share of rows at each."""
     _, codes = np.unique(values, return_inverse=True)
     return codes.astype(np.intp), np.bincount(codes, weight) / weight.sum()
 

@@ -64,7 +64,6 @@ def null(tolerance: float | None, measure: Measure, *, binary: bool) -> str:
 
 
 def unit(r: TreatmentBiasResult) -> Unit:
-    """How effects are written: as ratios, as differences of means, or as differences of shares."""
     return "ratio" if r.measure == "relative" else "points" if r.binary else "difference"
 
 

@@ -283,7 +283,6 @@ def _plain(value: object) -> object:
 
 
 def refuse_mixture(name: str, values: Sequence[object]) -> None:
-    """Raise if the values have several types (all numbers count as one)."""
     types = (((bool, np.bool_), "bool"), ((int, float, np.number), "number"))
     kinds = {
         next((name for kind, name in types if isinstance(value, kind)), type(value).__name__)

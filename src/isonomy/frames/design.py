@@ -88,7 +88,6 @@ class Clusters:
 
     @classmethod
     def from_rows(cls, codes: IntArray, mass: FloatArray) -> Clusters:
-        """Rows that are lines of their own, with the number of their cluster."""
         number, rows = int(codes.max(initial=-1)) + 1, np.arange(codes.size)
         return cls(lambda: iter([Block.from_codes(codes, number, rows, mass, codes.size)]))
 

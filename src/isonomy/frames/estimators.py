@@ -6,12 +6,11 @@ searches and cross-validation. Scikit-learn is imported only when X is validated
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
 from numbers import Real
-from typing import Any, ParamSpec
+from typing import Any, ClassVar, Self
 
 import narwhals as nw
 import numpy as np
@@ -36,7 +35,6 @@ Series = nw.Series[Any]
 Values = AnyArray | Series
 Levels = tuple[IntArray, list[Hashable]]
 Key = tuple[Hashable, ...]
-P = ParamSpec("P")
 _LARGE = (nw.Int128, nw.UInt128, nw.Decimal)  # numbers that numpy arrays cannot hold exactly
 
 
@@ -48,20 +46,16 @@ class Columns:
     user: IntArray | None  # the user of each row
 
 
-def renamed(places: Mapping[str, str]) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Refuse parameters of earlier versions in an estimator's ``__init__``, and name their replacements."""
+class Renamed:
+    """A mixin for estimators that refuses parameters of earlier versions, and names their replacements."""
 
-    def mark(init: Callable[P, None]) -> Callable[P, None]:
-        @wraps(init)  # scikit-learn reads the parameters from the signature
-        def call(*args: P.args, **kwargs: P.kwargs) -> None:
-            for name in kwargs:
-                if name in places:
-                    raise UsageError(f"{name}: it has moved; write {places[name]}.")
-            init(*args, **kwargs)
+    moved: ClassVar[Mapping[str, str]]
 
-        return call
-
-    return mark
+    def __new__(cls, *_: object, **parameters: object) -> Self:
+        for name in parameters:
+            if name in cls.moved:
+                raise UsageError(f"{name}: it has moved; write {cls.moved[name]}.")
+        return super().__new__(cls)
 
 
 def as_tuple(columns: Column | Sequence[Column]) -> tuple[Column, ...]:
@@ -83,9 +77,7 @@ def read_columns(
     user: Column | None = None,
     reset: bool,
 ) -> Columns:
-    """Select the named columns of X and check them.
-
-    Only ``numbers``, the scores, must be numeric. ``reset``: whether this is a fit, which stores the columns of X on
+    """Only ``numbers``, the scores, must be numeric. ``reset``: whether this is a fit, which stores the columns of X on
     the ``estimator``, or a prediction (see `known_columns`).
     """
     from sklearn.utils.validation import check_array, validate_data
@@ -249,7 +241,6 @@ def column_of(X: Eager | AnyArray, name: Column, argument: str) -> Values:
 
 
 def series_of(values: object) -> Values:
-    """A series of any frame library, or an array, from a series, an array or a list."""
     series: object = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         return series
@@ -342,7 +333,6 @@ def _sorted(keys: list[Hashable]) -> list[Hashable]:
 
 
 def _crossed(parts: list[Levels], size: int) -> tuple[IntArray, tuple[Key, ...]]:
-    """The combination of levels of each row, and the combinations that occur."""
     if not parts:
         return np.zeros(size, dtype=np.intp), ((),)
     shape = [len(values) for _, values in parts]

@@ -209,7 +209,6 @@ class Measure:
 
 
 def canonical(metric: Any) -> Any:
-    """A metric, or several, with the names used here in place of synonyms."""
     if isinstance(metric, (list, tuple)):
         return [canonical(entry) for entry in metric]
     return ALSO_CALLED.get(metric, metric) if isinstance(metric, str) else metric
@@ -268,7 +267,6 @@ def shared_rows(requests: Sequence[Request]) -> Request:
 
 
 def metric_columns(rows: Sample, place: int) -> Sample:
-    """The answer to `shared_rows`, with the column names of the request at ``place``."""
     named = {role: rows.columns[name] for role in _CUSTOM if (name := _numbered(role, place)) in rows.columns}
     return replace(rows, columns={**rows.columns, **named})
 

@@ -43,7 +43,6 @@ class Profile:
 
 
 def profiles(source: Source, rows: int = ROWS) -> tuple[Profile, ...]:
-    """One profile for each column, from the first ``rows`` rows; none if the table is empty."""
     table = source.head(rows)
     return tuple(profile(column) for column in table) if len(table) else ()
 

@@ -296,7 +296,6 @@ class Source:
         return Source(frame, self.backend, self.lazy, self._small, self.reading, self.labels, known)
 
     def reread(self, **reading: Any) -> Source:
-        """The same table under other options."""
         changed = replace(self.reading, **reading)
         return Source(self.frame, self.backend, self.lazy, self._small, changed, self.labels, self._computed)
 
@@ -369,7 +368,6 @@ class Source:
 
     @property
     def weight(self) -> nw.Expr:
-        """The weight of each of a line's rows, as in the column."""
         column = self.reading.weight
         return nw.lit(1.0) if column is None else nw.col(column).cast(nw.Float64)
 
@@ -599,7 +597,6 @@ class Source:
         return column.cast(nw.Float64), nw.Float64()
 
     def _plan(self, request: Request) -> tuple[Expressions, Expressions]:
-        """The keys and the values of the pass for a request, with those of the checks."""
         self.check(request)
         keys: dict[str, nw.Expr] = {}
         values: dict[str, nw.Expr] = {}

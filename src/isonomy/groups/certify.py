@@ -227,7 +227,6 @@ class CertifyPlan(ComparisonPlan):
 
     @property
     def likely(self) -> bool:
-        """Whether the disparities of all groups are tested by their joint likelihood."""
         return not any(map(self.by_covariance, self.measures))
 
 
@@ -329,7 +328,6 @@ def _by_likelihood(
 
 
 def _constrained(columns: Mapping[str, Any], joint: Joint) -> BoolArray:
-    """The tested groups without those that the joint test left out."""
     constrained: BoolArray = columns["tested"].copy()
     constrained[np.flatnonzero(constrained)[list(joint.left_out)]] = False
     return constrained

@@ -50,8 +50,6 @@ Given = Annotated[object, Form("given")] | None
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ComparisonPlan(Plan):
-    """The call, and what follows from it and the schema."""
-
     jointly: ClassVar[bool]  # whether all groups are tested at once
 
     metric: MetricLike
@@ -103,7 +101,6 @@ class ComparisonPlan(Plan):
         _ = self.metric_requests
 
     def refusals(self) -> Iterator[tuple[bool, str]]:
-        """The combinations of options that are refused, with the message for each."""
         target, link, tolerance, value = self.target, self.link, self.tolerance, self.target.value
         binary = [measure.name for measure in self.measures if measure.binary]
         real = [measure.name for measure in self.measures if not measure.binary]
@@ -133,7 +130,6 @@ class ComparisonPlan(Plan):
         )
 
     def conflicts(self) -> list[tuple[bool, str, str]]:
-        """Options that exclude each other: whether both are given, and what they are."""
         target, given, published, method = self.target, self.given is not None, self.plugged_in, self.likelihood
         estimate, best, standard = target.estimate is not None, target.to.best, self.sigma is not None
         corrected, several = self.correction in ("bartlett", "adjusted"), len(self.measures) > 1
@@ -232,7 +228,6 @@ class ComparisonPlan(Plan):
 
     @cached_property
     def metric_requests(self) -> tuple[Request, ...]:
-        """The request of each metric, with the columns of a reference group or an `Estimate`."""
         requests = [measure.request for measure in self.measures]
         if self.target.group is not None:
             condition = flag(belongs(self.target.group, self.grouping, self.source.schema))
@@ -502,6 +497,7 @@ class GroupEvidence(Evidence):
 
     @property
     def widest_gap(self) -> Widest | None:
+        """The largest gap as `widest` returns it; None if there is none."""
         gap = self._widest_gap
         return gap.widest if isinstance(gap, Gaps) else gap
 
@@ -556,6 +552,7 @@ class GroupEvidence(Evidence):
         return {name: v for name, v in columns.items() if name != "metric" or len(set(self.metrics)) > 1}
 
     def pages(self) -> Mapping[str, Columns]:
+        """Within strata, the table and, if any are listed, the strata with unadjusted numbers; otherwise empty."""
         strata = {} if self.effects is None else self._by_stratum(self.effects)
         if not len(strata.get("stratum", ())):
             return {}
@@ -566,6 +563,7 @@ class GroupEvidence(Evidence):
         }
 
     def headings(self) -> Mapping[str, str]:
+        """What readers call the columns, including computed ones and those adjusted within strata."""
         return {**Evidence.headings(self), **words.WORKED_OUT, **(words.ADJUSTED if self.given else {})}
 
     def units(self) -> Mapping[str, str]:
@@ -578,28 +576,34 @@ class GroupEvidence(Evidence):
         return rates | (dict.fromkeys(differences, "points") if self.scale == "difference" else {})
 
     def table_note(self) -> str:
+        """Within strata, what the adjusted numbers are; otherwise empty."""
         return words.adjusted_note(self.scale) if self.given else ""
 
     @property
     def all_shares(self) -> bool:
+        """Whether every metric is a share of people."""
         return bool(self.shares) and all(self.shares)
 
     @property
     def link(self) -> Link:
+        """The scale of the disparities."""
         return LINKS["difference" if self.sigma is not None else self.scale]
 
     @property
     def reach(self) -> float | None:
+        """The tolerance on the scale of `link`; None if there is no tolerance."""
         return self.link.reach(self.tolerance)
 
     # Words.
 
     @property
     def method(self) -> str:  # type: ignore[override]
+        """The name of the method."""
         return words.STRATA_METHOD if self.given else words.METHOD
 
     @property
     def references(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Where the method is described."""
         return (*words.REFERENCES, *(words.STRATA_REFERENCES if self.given else ()))
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:

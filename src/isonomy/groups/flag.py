@@ -491,7 +491,6 @@ def notes(
 def common_notes(
     columns: Mapping[str, Any], tests: Mapping[str, Any], plan: ComparisonPlan, rows: Sequence[MetricRows]
 ) -> Iterator[Note]:
-    """Dropped rows, strata, groups with a status, and a reference whose error is ignored."""
     status, first = columns["status"], tests["status"]
     dropped: dict[str, int] = {}
     for part in rows:

@@ -34,6 +34,7 @@ from isonomy.numerics.status import Status
 from isonomy.numerics.tails import chi2_isf
 from isonomy.options import Alpha, Column, Form, Fraction, Number, RowOptions, Seeded, Whole
 from isonomy.results import Columns, Evidence, Movement, Note, Plan, column, note_if, open_call, phrases, question
+from isonomy.results.columns import join_tables
 
 if TYPE_CHECKING:
     import altair as alt
@@ -236,7 +237,6 @@ class ImpactPlan(Plan):
 
     @cached_property
     def request(self) -> Request:
-        """Decisions are counted; scores are read row by row."""
         request = Request(self.grouping) if self.measure is None else self.measure.request
         if self.score is None:
             return request
@@ -244,7 +244,6 @@ class ImpactPlan(Plan):
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        """The grouped pass over the rows, where counts are enough."""
         return (self.request,) if self.score is None else ()
 
     @cached_property
@@ -345,13 +344,7 @@ def quantiles(values: FloatArray, mass: FloatArray, levels: FloatArray) -> Float
 
 
 def estimate(tables: list[Table], plan: ImpactPlan, rng: np.random.Generator) -> dict[str, Any]:
-    parts = [compare(table, plan, rng) for table in tables]
-    return {
-        name: sum((part[name] for part in parts), ())
-        if isinstance(values, tuple)
-        else np.concatenate([part[name] for part in parts], axis=-1)
-        for name, values in parts[0].items()
-    }
+    return join_tables([compare(table, plan, rng) for table in tables])
 
 
 def compare(table: Table, plan: ImpactPlan, rng: np.random.Generator) -> dict[str, Any]:
@@ -593,7 +586,6 @@ def decide(columns: Mapping[str, Any], plan: ImpactPlan) -> dict[str, Any]:
 def notes(
     tables: list[Table], columns: Mapping[str, Any], plan: ImpactPlan, dropped: Mapping[str, int]
 ) -> tuple[Note, ...]:
-    """What the reader must know about the rows, and about categories that were not compared."""
     status, labels = columns["status"], np.array([str(group) for group in columns["groups"]])
 
     def having(kind: Status) -> list[str]:

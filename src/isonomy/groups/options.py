@@ -187,7 +187,6 @@ class To(StrEnum):
 
     @property
     def is_value(self) -> bool:
-        """Whether the reference is a value, not a set of people."""
         return self in (To.NUMBER, To.ESTIMATE)
 
     @property

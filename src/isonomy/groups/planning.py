@@ -482,7 +482,6 @@ class PlannedComparison:
         return math.copysign(math.sqrt(float(problem.statistic(at)[0])), delta - tested)
 
     def _error(self, delta: float, tested: float, n: float, other: float) -> float:
-        """The standard error of a group's mean minus the mean at ``tested`` from its reference."""
         rows = n if self.reference == "known" else n + other
         sigma = delta**2 / (2.0 * rows) if self.scale == "standardized" else 0.0
         return math.sqrt(sum(self._squares(delta, tested, n, other)) + sigma)
@@ -517,7 +516,6 @@ class PlannedComparison:
         return n / (n + other) if self.reference == "population" else 0.0
 
     def _outside(self, mean: float, n: float, other: float) -> float:
-        """The mean of the other rows, given that of the reference and of the group."""
         share = self._share(n, other)
         return self._settled((self.theta - share * mean) / (1.0 - share))
 

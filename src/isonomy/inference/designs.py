@@ -194,7 +194,6 @@ class Spread:
 
     @property
     def variance(self) -> FloatArray:
-        """The variance of each contrast."""
         with np.errstate(all="ignore"):
             return np.where(self.clusters > 1, self.clusters / (self.clusters - 1), np.nan) * self.second
 

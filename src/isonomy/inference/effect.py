@@ -143,11 +143,9 @@ class Effect(ABC):
     def limits(
         self, alpha: float, kind: Interval = "pointwise", side: Alternative = "two-sided", tests: int = 1
     ) -> Limits:
-        """Confidence limits of each effect.
-
-        Simultaneous limits use Šidák's level, 1 - (1 - alpha)^(1/tests): exact for independent effects and, by Šidák's
-        inequality, conservative for (asymptotically) normal ones whatever their dependence. A one-sided limit faces the
-        alternative.
+        """Simultaneous limits use Šidák's level, 1 - (1 - alpha)^(1/tests): exact for independent effects and, by
+        Šidák's inequality, conservative for (asymptotically) normal ones whatever their dependence. A one-sided limit
+        faces the alternative.
         """
         if kind == "one-sided":
             low, high = self.interval(t_isf(min(alpha, 0.5), self.df) ** 2)
@@ -168,10 +166,7 @@ class Effect(ABC):
         side: Alternative = "two-sided",
         width: npt.ArrayLike | None = None,
     ) -> FloatArray:
-        """The smallest effect that would be shown to lie beyond the tolerance with this power.
-
-        ``width`` is that of the tolerated interval, twice the tolerance by default.
-        """
+        """The smallest effect shown beyond the tolerance with this power. ``width``: twice the tolerance by default."""
         with np.errstate(all="ignore"):
             reach, error = np.asarray(tolerance, dtype=float), self.standard_error
             room = np.where(np.isnan(error), np.nan, np.asarray(2.0 * reach if width is None else width) / error)
@@ -414,7 +409,6 @@ class AgainstBest(Effect):
         return (low, high) if self.sign > 0 else (-high, -low)
 
     def _least(self, values: FloatArray) -> IntArray:
-        """The pair with each group's smallest value."""
         order = np.lexsort((values, self.group))
         return order[np.flatnonzero(np.diff(self.group[order], prepend=-1))]
 

@@ -79,7 +79,6 @@ class Ragged:
         return np.repeat(np.asarray(per_group), self.sizes, axis=0)
 
     def positions(self, index: npt.ArrayLike) -> IntArray:
-        """The positions of the rows of the groups ``index``, group by group."""
         groups = np.asarray(index, dtype=np.intp)
         sizes = self.offsets[groups + 1] - self.offsets[groups]
         before = np.cumsum(sizes) - sizes

@@ -321,7 +321,6 @@ class ProjectPlan(Plan):
 
     @property
     def inferred(self) -> bool:
-        """Whether the threshold of the score has to be inferred from the decisions."""
         return self.distance is None and self.threshold is None
 
     @property
@@ -481,13 +480,11 @@ def decide(facts: Mapping[str, Any], plan: ProjectPlan) -> dict[str, Any]:
 
 
 def notes(facts: Mapping[str, Any], plan: ProjectPlan) -> tuple[Note, ...]:
-    """What the reader must know about comparisons that were not tested, and about the test that was used."""
     test: ProjectionTest = facts["test"]
     moments, status = test.moments, facts["test_status"]
     labels = [group.label for group in moments.groups]
 
     def within(code: str, places: BoolArray) -> list[Note]:
-        """A note for each outcome within which there are such comparisons."""
         named: dict[int | None, list[str]] = {}
         for i in moments.event[places]:
             named.setdefault(moments.outcomes[i], []).append(labels[i])

@@ -116,9 +116,7 @@ class MeasuredArrays:
         return robust(deviation, float(low), float(high))
 
     def boundary(self, bandwidth: float) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-        """The rows near the boundary.
-
-        For each cell: the sum of the Gaussian kernel of distance / bandwidth, the rows within one bandwidth, and the
+        """For each cell: the sum of the Gaussian kernel of distance / bandwidth, the rows within one bandwidth, and the
         rows at distance 0, which move free. Last, the number of other rows with which a row within one bandwidth shares
         its exact distance, on average.
         """

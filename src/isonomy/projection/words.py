@@ -55,7 +55,6 @@ def _near_zero(tolerance: Tolerance | None) -> str:
 
 
 def _goal(r: ProjectionResult) -> str:
-    """A predicate for rates, or moments, that satisfy the null."""
     if r.criterion == USER_DEFINED:
         return _near_zero(r.tolerance)
     amount, side = one_side(r.tolerance)
@@ -65,7 +64,6 @@ def _goal(r: ProjectionResult) -> str:
 
 
 def _amount(amount: Tolerance | None) -> str:
-    """A tolerance as a number, or each of its numbers with its name."""
     if not isinstance(amount, Mapping):
         return phrases.number(amount) if amount else "0"
     return f"the tolerance ({', '.join(_entries(amount))})"
@@ -77,7 +75,6 @@ def _entries(tolerance: Mapping[str, object]) -> Iterator[str]:
 
 
 def _compared(r: ProjectionResult) -> str:
-    """What is compared: a user-defined criterion may be about anything."""
     return "moments" if r.criterion == USER_DEFINED else "rates"
 
 
@@ -190,7 +187,6 @@ def headline(r: ProjectionResult) -> str:
 
 
 def _moments_verdict(r: ProjectionResult) -> str:
-    """The verdict on a user-defined criterion, whose moments need not be differences of rates."""
     goal = _near_zero(r.tolerance)
     if r.verdict is Verdict.VIOLATION:
         return f"Difference shown: the moments of this criterion are not {goal}."

@@ -34,7 +34,6 @@ class Entry:
 
     @property
     def answered(self) -> bool:
-        """Whether the test ended normally and had something to test."""
         return self.result is not None and self.result.answered
 
     @property
@@ -56,7 +55,6 @@ class Entry:
 
     @property
     def look(self) -> str:
-        """How the verdict is colored and counted."""
         return self.definition.looks.get(self.verdict, self.verdict)
 
     @property

@@ -146,8 +146,6 @@ class PageColumn:
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """The first lines of a result's table, and how many there are in all."""
-
     columns: tuple[PageColumn, ...]
     rows: tuple[tuple[Cell, ...], ...]
     total: int
@@ -160,7 +158,6 @@ class PageTable:
 
     @property
     def wide(self) -> bool:
-        """Whether an upright page has no room for all columns."""
         return len(self.columns) > _PAPER
 
     @property

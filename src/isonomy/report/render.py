@@ -90,7 +90,6 @@ def policy(scripts: list[Markup]) -> str:
 
 
 def comparison_html(comparison: AuditComparison) -> str:
-    """The comparison of two audits as one page, in the report's own style."""
     return (
         environment()
         .get_template("comparison.html")
@@ -173,7 +172,6 @@ def comparison_markdown(comparison: AuditComparison) -> str:
 
 
 def _rendered(template: str, **values: object) -> str:
-    """A template in which every value is text, whatever it contains."""
     plain = environment().overlay(autoescape=False, finalize=lambda v: v if isinstance(v, Markup) else escaped(str(v)))
     return plain.get_template(template).render(wording=wording, **values).rstrip() + "\n"
 
@@ -247,7 +245,6 @@ _DRAWING = 30_000  # milliseconds of the page's own clock, within which its char
 
 
 def browser() -> str:
-    """The path of an installed Chromium, or of a browser made from it."""
     named = os.environ.get("ISONOMY_BROWSER")
     places = [shutil.which(name) for name in ((named,) if named else BROWSERS)]
     place = next((place for place in places if place), None)

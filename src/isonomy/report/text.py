@@ -32,7 +32,6 @@ def one_line(text: str, limit: int | None = None) -> str:
 
 
 def right_to_left(text: str) -> bool:
-    """Whether the text holds letters written from right to left."""
     return any(unicodedata.bidirectional(character) in ("R", "AL") for character in text)
 
 

@@ -114,11 +114,7 @@ def moved(move: Move, alpha: float) -> str:
 
 
 def next_steps(question: Question, verdict: str, *, tolerant: bool = True, stopped: bool = True) -> tuple[str, ...]:
-    """What to do next.
-
-    Not ``tolerant``: a tolerance could be set, and none was. Not ``stopped``: the test ended normally, and had nothing
-    it could test.
-    """
+    """Not ``tolerant``: a tolerance could be set, and none was. Not ``stopped``: the test had nothing to test."""
     if verdict == "failed" and not stopped:
         return NOTHING_TESTED
     if verdict == "inconclusive" and not tolerant and verdict not in question.next_steps:
@@ -198,7 +194,6 @@ def gloss(
 
 
 def _roles(options: Mapping[str, object], meanings: str) -> Iterator[str]:
-    """What counts as selected, and as outcome 1, in this table."""
     one = 1 if options.get("positive") is None else options["positive"]
     for role, word in (("prediction", "selected"), ("outcome", "outcome 1")):
         column = options.get(role)

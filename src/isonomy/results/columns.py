@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import Enum
 from functools import cache
@@ -42,9 +42,7 @@ _ENDS = {"se": "standard error", "low": "from", "high": "to", "pvalue": "p‑val
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a result's table.
-
-    ``unit`` is "%" for shares and "points" for their differences. ``count`` marks numbers of rows or people, which
+    """``unit`` is "%" for shares and "points" for their differences. ``count`` marks numbers of rows or people, which
     decide whether a group is small unless ``sizes`` is false; the field ``sized`` holds the groups they count.
     ``whole`` marks other numbers that are shown without decimals, ``withheld`` what is hidden for small groups, and
     ``listed`` what the table shows.
@@ -109,6 +107,15 @@ def columns_of(cls: Any) -> Mapping[str, Column]:
 
 def place(name: str) -> int:
     return VOCABULARY.index(name) if name in VOCABULARY else len(VOCABULARY)
+
+
+def join_tables(tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        name: sum((table[name] for table in tables), ())
+        if isinstance(values, tuple)
+        else np.concatenate([table[name] for table in tables], axis=-1)
+        for name, values in tables[0].items()
+    }
 
 
 # ---- the values of a column as text, for notebooks, reports and the terminal

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 storable(DesignEffect)
 
-FRAME_LIBRARIES = ("pandas", "polars", "pyarrow")
+FRAME_LIBRARIES = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}  # what makes a frame of columns
 _FINDINGS = 50  # findings of a summary; a report has them all
 
 Options = Mapping[str, Any]
@@ -206,6 +207,7 @@ class Evidence(ABC):
 
     @property
     def labels(self) -> tuple[str, ...]:
+        """The groups' names, line by line."""
         return tuple(group.label for group in self.groups)
 
     def to_frame(self, backend: str | None = None) -> Any:
@@ -240,6 +242,7 @@ class Evidence(ABC):
 
     @property
     def definition(self) -> Question:
+        """The question this result answers, as it is declared."""
         from isonomy.results.questions import find_question
 
         return find_question(self.provenance.call)
@@ -463,17 +466,7 @@ def as_frame(columns: Columns, backend: str | None, caller: str = "polars", coun
         backend = caller if caller in FRAME_LIBRARIES else "polars"
     choose("backend", backend, FRAME_LIBRARIES)
     plain = {name: _plain_column(values, name in counts) for name, values in columns.items()}
-    if backend == "pandas":
-        import pandas as pd
-
-        return pd.DataFrame(plain)
-    if backend == "pyarrow":
-        import pyarrow as pa
-
-        return pa.table(plain)
-    import polars as pl
-
-    return pl.DataFrame(plain)
+    return getattr(import_module(backend), FRAME_LIBRARIES[backend])(plain)
 
 
 def _plain_column(values: Sequence[object] | AnyArray, count: bool) -> Sequence[object] | AnyArray:

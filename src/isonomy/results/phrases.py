@@ -290,7 +290,6 @@ def register(sentences: Mapping[str, Sentence]) -> None:
 
 
 def note_if(code: str, groups: Sequence[str], **values: Any) -> tuple[Note, ...]:
-    """A note about ``groups``; none if there are no groups."""
     return (Note(code, tuple(groups), values),) if groups else ()
 
 

@@ -101,10 +101,7 @@ class Question:
         return self.badges.get(verdict, phrases.BADGES[verdict])
 
     def verdict(self, verdict: str, *, tolerant: bool = True, beyond: bool = False) -> str:
-        """A verdict in a sentence.
-
-        Not ``tolerant``: a tolerance could be set, and none was. ``beyond``: one was, and groups differ by more.
-        """
+        """Not ``tolerant``: a tolerance could be set; none was. ``beyond``: one was, and groups differ by more."""
         sentence = self.verdicts.get(verdict, phrases.VERDICTS[verdict])
         if verdict == "inconclusive" and not tolerant:
             sentence = phrases.UNTOLERANT

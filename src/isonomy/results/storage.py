@@ -152,7 +152,6 @@ def _annotations(cls: Any) -> dict[str, object]:
 
 
 def _fits(value: object, annotation: object) -> bool:
-    """Whether a stored value is what the field of a result holds."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
         return any(_fits(value, part) for part in inner)

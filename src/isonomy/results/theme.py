@@ -60,7 +60,6 @@ def finish(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
 
 
 def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
-    """The Vega-Lite specification of a chart, with all of its data."""
     import altair as alt
 
     with alt.data_transformers.enable("default", max_rows=None):
@@ -68,7 +67,6 @@ def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
 
 
 def to_svg(chart: alt.TopLevelMixin) -> str:
-    """The chart as a self-contained SVG picture."""
     import vl_convert
 
     return vl_convert.vegalite_to_svg(json.dumps(specification(chart)))

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, TransformerMixin, clone
@@ -22,6 +22,7 @@ from isonomy.frames.estimators import (
     Column,
     Columns,
     Key,
+    Renamed,
     Votes,
     about,
     as_tuple,
@@ -58,7 +59,7 @@ _UNUSED: dict[Calibration, dict[str, object]] = {
 # ---- what estimators share
 
 
-class GroupEstimator:
+class GroupEstimator(Renamed):
     """A mixin: one model for each group that has enough users, and one for everybody."""
 
     moved: ClassVar[Mapping[str, str]] = {"group_columns": "groups=", "user_column": "user="}
@@ -66,11 +67,6 @@ class GroupEstimator:
     user: Column | None
     min_size: float
     groups_: tuple[Key, ...]
-
-    def __new__(cls, *_: object, **parameters: object) -> Self:
-        for name in cls.moved.keys() & parameters:
-            raise UsageError(f"{name}: it has moved; write {cls.moved[name]}.")
-        return super().__new__(cls)
 
     def _columns(self, X: object, numbers: Sequence[Column], *, reset: bool) -> Columns:
         """The numbers and groups of X; users are needed by ``fit`` only."""

@@ -18,8 +18,9 @@ from isonomy.numerics import resampling
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.options import Alpha, Column, Names, Number, RowOptions, Seeded, Whole
 from isonomy.results import Columns, column, open_call, question
+from isonomy.results.columns import join_tables
 from isonomy.scores import words
-from isonomy.scores.pairs import MOST_PAIRS, PairEvidence, join_tables, line_status, pair_lines, pair_starts
+from isonomy.scores.pairs import MOST_PAIRS, PairEvidence, line_status, pair_lines, pair_starts
 from isonomy.scores.read import Level, RowVotes, ScorePlan, ScoreRows, read_votes, table_groups
 from isonomy.scores.smoothing.comparisons import enough, fit_curves, judge, orthogonal, pool, span, walk
 from isonomy.scores.smoothing.kernels import BINS, Smoother
@@ -167,7 +168,6 @@ class CompositePlan(ScorePlan):
 
 
 def read(plan: CompositePlan) -> tuple[list[list[VoteMoments]], RowVotes]:
-    """The groups of every table under each composite score, from rows with all scores and outcomes."""
     parts = dict(zip(("outcomes", "scores"), plan.columns, strict=True))
     numeric = {f"{part}[{k}]": name for part in ("scores", "outcomes") for k, name in enumerate(parts[part])}
     votes = read_votes(plan.rows, numeric)

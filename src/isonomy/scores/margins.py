@@ -17,8 +17,9 @@ from isonomy.inference.effect import Wald
 from isonomy.numerics import tails
 from isonomy.options import Alpha, Also, Column, Finite, Positive, RowOptions, Tolerance, Whole
 from isonomy.results import Columns, Note, note_if, open_call, question
+from isonomy.results.columns import join_tables
 from isonomy.scores import words
-from isonomy.scores.pairs import MOST_PAIRS, OutcomeEvidence, join_tables, line_status, pair_lines
+from isonomy.scores.pairs import MOST_PAIRS, OutcomeEvidence, line_status, pair_lines
 from isonomy.scores.read import Level, ScorePlan, ScoreSums, rows_above
 from isonomy.scores.smoothing.comparisons import (
     enough,
@@ -156,8 +157,6 @@ def marginal_outcomes(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MarginalPlan(ScorePlan):
-    """The call, and what follows from it and the schema."""
-
     threshold: float
     method: str
     kernel: Kernel
@@ -229,10 +228,7 @@ def at_threshold(
     kernel: Kernel = "gaussian",
     reference: Mapping[str, object] | None = None,
 ) -> tuple[dict[str, Any], Wald]:
-    """Outcomes of the groups of one table at the threshold, and the differences of its ``pairs``; NaN if unsupported.
-
-    Of each group: estimate, estimate_se, effective_n.
-    """
+    """Outcomes of the groups of a table at the threshold, and differences of its ``pairs``; NaN if unsupported."""
     point, degree = np.array([threshold]), DEGREES[method]
     widths = table.bandwidth(bandwidth, point, published=not degree)
     smoother = Smoother(point, widths.widths(point), degree, kernel)

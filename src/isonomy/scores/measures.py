@@ -18,9 +18,8 @@ from isonomy.inference.designs import count_clusters
 from isonomy.numerics.arrays import FloatArray
 from isonomy.options import Column, Names, Positive, RowOptions
 from isonomy.results import Columns, Note, Provenance, column, note_if, open_call, phrases, question
-from isonomy.results.columns import columns_of
+from isonomy.results.columns import columns_of, join_tables
 from isonomy.results.evidence import as_frame, read_only
-from isonomy.scores.pairs import join_tables
 from isonomy.scores.read import (
     COUNTED,
     OUTCOME,
@@ -129,8 +128,6 @@ def calibration_metrics(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MetricsPlan(ScorePlan):
-    """The call, and what follows from it and the schema."""
-
     def __post_init__(self) -> None:
         for rows in self.scores.values():
             refuse_several(rows.grouping)
@@ -138,7 +135,6 @@ class MetricsPlan(ScorePlan):
 
     @cached_property
     def scores(self) -> dict[str, ScoreRows]:
-        """The columns that are read, by the name under which a score is reported."""
         score = [self.score] if isinstance(self.score, str) else self.score
         if isinstance(score, Mapping):
             columns = dict(score)
@@ -198,7 +194,6 @@ def read_ranks(rows: ScoreRows, groups: tuple[Group, ...], axis: Axis) -> FloatA
 
 
 def estimate(sums: Mapping[str, ScoreSums], plan: MetricsPlan) -> tuple[dict[str, Any], tuple[Note, ...]]:
-    """The columns of all scores, and why some of their numbers are NaN."""
     parts: list[dict[str, Any]] = []
     notes: list[Note] = []
     for name, score in sums.items():

@@ -42,15 +42,6 @@ def pair_lines(table: VoteMoments, pairs: Sequence[Pair], repeats: int = 1) -> d
     }
 
 
-def join_tables(tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {
-        name: sum((table[name] for table in tables), ())
-        if isinstance(values, tuple)
-        else np.concatenate([table[name] for table in tables], axis=-1)
-        for name, values in tables[0].items()
-    }
-
-
 def line_status(disparity: FloatArray) -> tuple[Status, ...]:
     """The status of each line: a difference that could not be estimated is unsupported."""
     return tuple(Status.OK if known else Status.UNSUPPORTED for known in np.isfinite(disparity))
@@ -91,16 +82,20 @@ class PairEvidence(Evidence):
         return dict.fromkeys(outcomes, "%") | dict.fromkeys(differences, "points") if self.binary else {}
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed, and how it was checked or why it cannot be."""
         clustered = self.provenance.options.get("user") is not None
         return (words.independent(clustered, self.rows_assumed()), *self.always_assumed)
 
     def starts(self) -> IntArray:
+        """The first line of each pair."""
         return pair_starts(self.tables, self.groups, self.opposite)
 
     def lines_of(self, table: str) -> IntArray:
+        """The lines of a table."""
         return np.flatnonzero(np.array(self.tables, dtype=object) == table)
 
     def judged(self, table: str) -> tuple[Verdict, float]:
+        """The verdict on a table and its p-value."""
         lines = self.lines_of(table)
         return overall([self.verdicts[i] for i in lines]), smallest(self.adjusted_pvalue[lines])
 
@@ -180,6 +175,7 @@ class OutcomeEvidence(PairEvidence):
 
     @property
     def published_method(self) -> bool:
+        """Whether this is the paper's procedure."""
         return self.provenance.options.get("method") == "published"
 
     def table_note(self) -> str:

@@ -16,16 +16,9 @@ from isonomy.numerics import tails
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.options import Alpha, Also, Column, Number, Positive, RowOptions, Seeded, Tolerance, Whole
 from isonomy.results import Columns, Note, column, open_call, question, storable
+from isonomy.results.columns import join_tables
 from isonomy.scores import words
-from isonomy.scores.pairs import (
-    MOST_PAIRS,
-    OutcomeEvidence,
-    PairEvidence,
-    join_tables,
-    line_status,
-    pair_lines,
-    pair_starts,
-)
+from isonomy.scores.pairs import MOST_PAIRS, OutcomeEvidence, PairEvidence, line_status, pair_lines, pair_starts
 from isonomy.scores.read import Level, ScorePlan, ScoreSums, read_sums
 from isonomy.scores.smoothing import comparisons
 from isonomy.scores.smoothing.kernels import Bandwidth, Kernel, Smoother
@@ -200,8 +193,6 @@ def predictive_parity(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ParityPlan(ScorePlan):
-    """The call, and what follows from it and the schema."""
-
     method: str
     kernel: Kernel
     adjust: comparisons.Adjustment | None
@@ -481,10 +472,12 @@ class ParityResult(OutcomeEvidence):
         return overall([test.verdict for test in self.orders])
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
+        """What is assumed, and how it was checked or why it cannot be."""
         normal = words.PUBLISHED_NORMAL if self.published_method else words.NORMAL
         return (*PairEvidence.assumptions(self), normal, words.SMOOTH)
 
     def limits(self) -> tuple[str, ...]:
+        """What this result does not show."""
         return words.parity_limits(published=self.published_method)
 
     def headline(self) -> str:

@@ -81,8 +81,6 @@ class ScoreRows:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ScorePlan(Plan):
-    """The call of a question about outcomes at a score: the keywords that several questions have."""
-
     groups: Groups
     user: str | None
     level: Level | None
@@ -225,7 +223,6 @@ class RowVotes:
 
 
 def read_votes(rows: ScoreRows, numeric: Mapping[str, str | nw.Expr]) -> RowVotes:
-    """The rows in which the columns ``numeric`` have values, and the vote of each."""
     source = rows.source
     keys = {} if rows.person is None else {"user": nw.col(rows.person)}
     weights = {} if source.reading.weight is None else {"weight": source.reading.weight}

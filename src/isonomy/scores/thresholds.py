@@ -207,8 +207,6 @@ def equalize_thresholds(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ThresholdsPlan(ScorePlan):
-    """The call, and what follows from it and the schema."""
-
     threshold: float
     target: Target
     capacity: float | None
@@ -259,8 +257,6 @@ class ThresholdsPlan(ScorePlan):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ThresholdsSample:
-    """The scores of everybody by group, with the outcomes that are known."""
-
     groups: tuple[Group, ...]
     cells: ScoreCells
     parts: ScoreCells | None  # of independent parts of the table, if people may have several rows
@@ -349,10 +345,7 @@ def read(plan: ThresholdsPlan) -> ThresholdsSample:
 
 
 def check_rows(plan: ThresholdsPlan) -> tuple[tuple[Group, ...], Mapping[str, int], bool, int]:
-    """The groups, the rows left out, whether every outcome is 0 or 1, and the number of rows.
-
-    Raises if the table cannot answer.
-    """
+    """The groups, the rows left out, whether outcomes are 0/1, the number of rows; raises if nothing is testable."""
     source, rows, present = plan.source, plan.rows, plan.present
     score = nw.col(rows.score)
     above = source.filter((score >= present) | missing(score, source.schema[rows.score]))
@@ -402,7 +395,6 @@ def binned(people: Lazy, bins: Bins, groups: int, parts: int | None = None) -> S
 
 
 def estimate(sample: ThresholdsSample, plan: ThresholdsPlan, rng: np.random.Generator) -> dict[str, Any]:
-    """The thresholds at which the metric is equal, for groups that were shown to differ (or for all)."""
     cells, parts, present = sample.cells, sample.parts, plan.present
     bandwidth = Bandwidth.checked(sample.axis, sample.average, plan.bandwidth, np.array([present]))
     now = targets.present_rates(cells, parts, plan.target) if sample.margin is None else present_margins(sample, plan)
@@ -661,6 +653,7 @@ class ThresholdsResult(Evidence):
         return units
 
     def headings(self) -> Mapping[str, str]:
+        """What readers call the columns: metrics as sentences call them."""
         return {**super(ThresholdsResult, self).headings(), **words.target_headings(self.metrics, self.words)}
 
     # ---- words
@@ -671,9 +664,11 @@ class ThresholdsResult(Evidence):
         return (*words.THRESHOLDS_ASSUMPTIONS, *margin)
 
     def limits(self) -> tuple[str, ...]:
+        """What this result does not show."""
         return (*self.never_shown, *([words.EXTRAPOLATED] if Status.EXTRAPOLATED in self.status else []))
 
     def headline(self) -> str:
+        """What was shown about the present threshold, and what was done."""
         return words.thresholds_headline(self)
 
     def findings(self) -> tuple[str, ...]:

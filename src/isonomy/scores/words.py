@@ -54,8 +54,6 @@ def independent(clustered: bool, rows: tuple[str, str]) -> tuple[str, str]:
 
 
 def sentence(text: str, **formats: Callable[[float], str]) -> Callable[[Note], str]:
-    """The sentence of a note, with ``formats`` for its numbers."""
-
     def write(note: Note) -> str:
         numbers = {name: form(note.values[name]) for name, form in formats.items()}
         return text.format(**{**note.values, **numbers, "groups": phrases.listed(note.groups)})
@@ -498,7 +496,6 @@ def too_few(target: str, threshold: float, single: bool, names: Mapping[str, str
 
 
 def common_target(r: ThresholdsResult) -> str:
-    """The value that all thresholds aim at, if any is moved, and the share of everybody selected."""
     before, after = (phrases.share(share) for share in (r.overall_before, r.overall_after))
     chosen = f"{r.chosen[:1].upper()}{r.chosen[1:]}"
     if not r.moved:
@@ -568,5 +565,4 @@ UNSEEN = {
 
 
 def unseen_groups(keys: Sequence[tuple[object, ...]], treatment: str) -> str:
-    """Groups that an estimator was not fitted on, and what is done about them."""
     return UNSEEN[treatment].format(phrases.listed([", ".join(str(value) for value in key) for key in keys]))

@@ -106,7 +106,6 @@ def decisions(
 def _rates(
     names: Names, cells: IntArray, usual: tuple[float, float, float], planted: Planted
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """base_rate, tpr and fpr of every finest cell."""
     value = {q: np.full(len(cells), float(v)) for q, v in zip(_PLANTABLE, (*usual, 0.0), strict=True)}
     for label, shifts in planted.items():
         inside = np.ones(len(cells), dtype=bool)

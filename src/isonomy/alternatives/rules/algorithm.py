@@ -55,6 +55,7 @@ class People:
         return np.column_stack(columns) if columns else np.empty((len(self), 0))
 
     def take(self, index: IntArray) -> People:
+        """The people at ``index``; repeats are allowed."""
         return replace(self, features={n: v[index] for n, v in self.features.items()}, group=self.group[index])
 
 
@@ -82,9 +83,11 @@ class Training:
 
     @property
     def masses(self) -> FloatArray:
+        """What each row weighs."""
         return np.ones(len(self.people)) if self.weight is None else self.weight
 
     def take(self, index: IntArray) -> Training:
+        """The training rows at ``index``."""
         outcomes = {name: values[index] for name, values in self.outcomes.items()}
         weight = None if self.weight is None else self.weight[index]
         people, status_quo = self.people.take(index), self.status_quo[index]

@@ -74,10 +74,7 @@ class Excess:
         return self.gain - delta * self.base, variance
 
     def pvalue(self, delta: ArrayLike) -> FloatArray:
-        """One-sided p-value at each delta.
-
-        Without any variance it is 1 / (1 + rows) for a gain that is large enough: equal rows never give 0.
-        """
+        """One-sided, at each delta; without variance, 1 / (1 + rows) for a large enough gain, never 0."""
         excess, variance = self.moments(np.asarray(delta, dtype=float))
         certain = self.identical | (variance <= self.noise)
         pvalue = t_sf(excess / np.sqrt(np.where(certain, 1.0, variance)), self.df)
@@ -171,7 +168,6 @@ class Requirements:
     distance: float  # of the status quo's unfairness from zero, in standard errors; the smallest
 
     def pvalues(self, criteria: Criteria) -> FloatArray:
-        """The p-value of each requirement at the gain that is required."""
         parts, gains = (*self.accuracy, *self.fairness), (*criteria.accuracy_gains, *criteria.fairness_gains)
         return np.array([float(part.pvalue(gain)) for part, gain in zip(parts, gains, strict=True)])
 

@@ -101,10 +101,7 @@ class RateMoments:
 
 
 def moments(judged: Judged, worst: Sequence[int] | None = None) -> RateMoments:
-    """Every estimate with its covariance.
-
-    ``worst`` are the status quo's worst pairs if they were chosen on other rows; None: they are chosen on all rows.
-    """
+    """Every estimate with its covariance. ``worst``: the status quo's worst pairs, if chosen on other rows."""
     criteria, cluster = judged.criteria, judged.cluster
     u, w = np.moveaxis(judged.sums, 2, 0).reshape(2, -1)
     if isinstance(criteria.weights, str):
@@ -140,10 +137,7 @@ def moments(judged: Judged, worst: Sequence[int] | None = None) -> RateMoments:
 
 
 def _residuals(judged: Judged, estimates: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
-    """Blocks of lines, and what their influence values have above the fraction bar: (lines, columns).
-
-    There is one column for each rate, and one for each algorithm's pooled accuracy.
-    """
+    """Blocks of lines with the numerators of their influence values: (lines, rates and both pooled accuracies)."""
     n_utilities, n_algorithms, _, n_groups = judged.sums.shape
     rates, pooled = np.split(estimates, [n_utilities * n_algorithms * n_groups])
     rates = rates.reshape(n_utilities, n_algorithms, n_groups)

@@ -59,11 +59,20 @@ class EstimatorRule:
     A classifier's score is the probability of its larger class if it has one, else its decision function; without a
     capacity or a threshold its 0/1 predictions are the decisions. A ``random_state`` of None is set from the round's
     generator, so that a seed repeats the run.
+
+    Parameters
+    ----------
+    estimator : estimator
+        It is cloned; the object itself is not fitted.
+    group_aware : bool, default False
+        Whether the group is among the features.
+    name : str, optional
+        The name in tables, by default that of its class.
     """
 
-    estimator: object  # cloned, not fitted itself
-    group_aware: bool = False  # whether the group is among the features
-    name: str = ""  # in tables; by default that of the class
+    estimator: object
+    group_aware: bool = False
+    name: str = ""
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -102,13 +111,26 @@ class ReductionsRule:
     A reduction returns a lottery over classifiers. The probability that the lottery selects a person is used as the
     score: with a capacity the highest are selected, otherwise those above 1/2, so that decisions do not depend on a
     draw.
+
+    Parameters
+    ----------
+    constraint : str, default "demographic_parity"
+        Or ``"equalized_odds"``, ``"true_positive_rate"``, ``"false_positive_rate"``, ``"error_rate"``.
+    eps : float, default 0.01
+        The disparity the reduction allows on the training part.
+    estimator : classifier, optional
+        One that takes ``sample_weight``; logistic regression by default.
+    group_aware : bool, default False
+        Whether the group is among the features.
+    max_iter : int, default 50
+        Iterations of exponentiated gradient.
     """
 
     constraint: Constraint = "demographic_parity"
-    eps: Annotated[float, Number(least=0)] = 0.01  # the disparity allowed on the training part
-    estimator: object = None  # a classifier that takes ``sample_weight``; logistic regression by default
+    eps: Annotated[float, Number(least=0)] = 0.01
+    estimator: object = None
     group_aware: bool = False
-    max_iter: Whole = 50  # iterations of exponentiated gradient
+    max_iter: Whole = 50
     name: str = "reductions"
 
     def __post_init__(self) -> None:
@@ -153,9 +175,14 @@ class ThresholdsRule:
     Among the shares selected of each group (which keep the capacity, if there is one), the rule takes those that meet
     every accuracy requirement with the smallest unfairness or, if none does, those that come closest. Cut-offs are
     chosen from scores of rows that the score was not fitted on. The rule needs everybody's group.
+
+    Parameters
+    ----------
+    score : callable
+        The rule that makes the score.
     """
 
-    score: SelectionRule  # makes the score
+    score: SelectionRule
     name: str = "group_thresholds"
     group_aware: bool = True
 
@@ -242,10 +269,7 @@ def _judged(training: Training, candidate: Selection) -> Judged:
 
 
 def _shortfall(criteria: Criteria, sums: FloatArray) -> float:
-    """How far sums by group are from the requirements: 0 for no unfairness at the accuracy required.
-
-    It is the largest unfairness as a share of the status quo's, plus ten times the shortfall in accuracy.
-    """
+    """The largest unfairness as a share of the status quo's, plus ten times the shortfall in accuracy."""
     accuracy, unfair = criteria.measured(sums)
     before, after = accuracy.T
     scale = np.abs(before) if criteria.scale == "ratio" else np.ones(len(before))

@@ -110,7 +110,6 @@ class Cases:
         return rules.select(values, weight, self.criteria, what, scores=scores, learn=self.bootstrap is not None)
 
     def judged(self, weight: Weight, selections: Selections) -> Judged:
-        """The lines that stand for some row of ``weight``."""
         used = np.flatnonzero(weight)
         status_quo, candidate = (replace(part, share=part.share[used], edge=part.edge[used]) for part in selections)
         people = self.people.take(used)
@@ -131,7 +130,6 @@ class Cases:
         return np.concatenate(self.criteria.measured(sums))[:, [CANDIDATE, STATUS_QUO]]
 
     def fit_rule(self, learn: Weight, status_quo: FloatArray, rng: np.random.Generator) -> Algorithm:
-        """What the rule finds on the rows of ``learn``, which it sees one by one."""
         assert self.rule is not None
         rows = np.repeat(np.arange(len(learn)), learn)
         outcomes = {name: values[rows] for name, values in self.outcomes.items()}
@@ -283,7 +281,6 @@ def _keys(cases: Cases, rows: IntArray, chosen: Sequence[int], theirs: Sequence[
 
 
 def _judgeable(cases: Cases, lines: Judged, rates: FloatArray, report: SearchReport) -> SearchReport:
-    """The report, which fails if the candidate cannot be judged on these lines."""
     _refuse_undefined(lines, rates[:, :1], "judged")
     if not report.succeeded:
         return report
@@ -303,7 +300,6 @@ def _judgeable(cases: Cases, lines: Judged, rates: FloatArray, report: SearchRep
 
 
 def _most_unequal(criteria: Criteria, rates: FloatArray, which: int) -> tuple[int, ...]:
-    """The pair with the largest gap under one algorithm, for each fairness utility."""
     unfair = criteria.unfairness(criteria.gaps(rates)[:, which])
     return tuple(np.argmax(np.nan_to_num(unfair), axis=1).tolist())
 
@@ -357,7 +353,6 @@ def crossfit(cases: Cases, method: Crossfit, rng: np.random.Generator, run: Run)
 def fit_fold(
     cases: Cases, fold: Weight, status_quo: FloatArray, rng: np.random.Generator
 ) -> tuple[SearchReport, FloatArray]:
-    """Fit the rule without the rows of ``fold``, and apply it to their lines."""
     algorithm = cases.fit_rule(cases.weight - fold, status_quo, rng)
     algorithm, values = applied(algorithm, cases.rule_name, cases.people.take(np.flatnonzero(fold)))
     return _report(algorithm, cases, values), values

@@ -253,10 +253,7 @@ class Criteria:
         return by_group if self.weights is None else (by_group @ self.weights)[..., None]
 
     def gaps(self, rates: FloatArray) -> FloatArray:
-        """The gap between the groups of each pair: (..., fairness utilities, 2 algorithms, pairs).
-
-        If a group is protected, a positive gap is its disadvantage.
-        """
+        """Gaps (..., fairness utilities, 2 algorithms, pairs); positive: a protected group's disadvantage."""
         by_group = rates[..., [self.utilities.index(utility) for utility in self.fairness], :, :]
         first, second = np.array(self.pairs).T
         gap: FloatArray = by_group[..., first] - by_group[..., second]

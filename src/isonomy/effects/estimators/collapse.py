@@ -142,8 +142,6 @@ COLLAPSES: Mapping[CollapseName, tuple[tuple[str, ...], Callable[[Arms], AnyArra
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """How the error of a group is computed from the means of its arms."""
-
     measure: Measure = "relative"
     collapse: CollapseName = "control_outcome"
     estimator: EstimatorName = "arm_means"
@@ -153,7 +151,6 @@ class Formula:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns whose moments it needs, in order."""
         names = COLLAPSES[self.collapse][0] if self.measure == "relative" else ("y", "f")
         if not self.outcomes:  # the predicted baseline stands for the control mean
             names = tuple(name for name in names if name != "y")

@@ -204,13 +204,10 @@ class Errors:
         return np.array([s is Status.OK for s in self.status])
 
     def without(self, groups: BoolArray, reason: Status) -> Errors:
-        """The same, with some groups not answered for this reason."""
         lost = self.usable & groups
         return replace(self, status=tuple(reason if no else old for old, no in zip(self.status, lost, strict=True)))
 
     def resampled(self, draws: GroupEffects) -> Errors:
-        """The same errors, with the variances of resamples."""
-
         def law(old: Fieller, drawn: FloatArray, value: FloatArray) -> Fieller:
             return plain_ratio(value, np.where(np.isfinite(old.tt), draw_moments(drawn)[0], np.nan), old.df)
 

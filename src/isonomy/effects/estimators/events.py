@@ -81,8 +81,6 @@ class CountLaw(Effect):
 
 
 class CountGap(Gap):
-    """The difference of two laws of counts."""
-
     __slots__ = ()
     left: CountLaw
     right: CountLaw

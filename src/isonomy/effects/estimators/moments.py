@@ -219,7 +219,6 @@ class Sums:
         return ArmMoments.from_sums(self.columns, n, sums, products)
 
     def part(self, buckets: IntArray) -> Sums:
-        """The same sums over the given buckets only, as one bucket."""
         parts = (self.n, self.sums, self.products, self.cubes)
         return Sums(self.columns, *(a[:, buckets].sum(1, keepdims=True) for a in parts))
 

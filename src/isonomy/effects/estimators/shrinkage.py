@@ -61,10 +61,7 @@ _MIXED: tuple[Shape, ...] = (
 
 
 def normal_means(error: FloatArray, se: FloatArray) -> FloatArray:
-    """Posterior means where true errors are normal around a common mean.
-
-    The variance of the true errors between groups is DerSimonian and Laird's, by moments; not below 0.
-    """
+    """Posterior means for true errors normal around a common mean, with DerSimonian and Laird's variance."""
     weight = 1 / se**2
     total = weight.sum()
     q = (weight * (error - (weight * error).sum() / total) ** 2).sum()

@@ -112,7 +112,6 @@ class Side(NamedTuple):
 
 
 def _referents(sums: MetricRows, reference: Reference, group: BoolArray) -> BoolArray:
-    """The lines of the reference of a group with these lines."""
     if reference.to is To.REST:
         return ~group
     return np.ones_like(group) if sums.in_reference is None else sums.in_reference
@@ -120,8 +119,6 @@ def _referents(sums: MetricRows, reference: Reference, group: BoolArray) -> Bool
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solver:
-    """The likelihoods of one metric's groups, against a reference."""
-
     sums: MetricRows
     reference: Reference
     method: str
@@ -319,7 +316,6 @@ class Solver:
         return [(tested, self._overlapping(pairs_, units, None))]
 
     def _with_influence(self, lines: Lines, group: BoolArray, value: float, units: Units) -> Pair:
-        """A group against a reference with influence values."""
         codes, distinct = lines.collapsed(group.astype(np.intp))
         return Pair(distinct.patterns(codes, 2), np.array([0.0, 1.0]), np.zeros(2), value, self.link, units.zero)
 
@@ -375,7 +371,6 @@ class Solver:
         return Designed(pairs, Law(effect, np.minimum(totals.effective[first], totals.effective[second]) - 1.0))
 
     def _against_group(self, side: Side) -> list[Part]:
-        """A named reference: disjoint from the group, around it, within it, or partly overlapping it."""
         sums, means, tested, size = self.sums, side.means, side.tested, side.means.n.size
         assert sums.in_reference is not None
         chosen, codes = sums.in_reference, np.where(side.partition.codes < 0, size - 1, side.partition.codes)
@@ -411,7 +406,6 @@ def stacked(solvers: Sequence[Solver], column: str) -> AnyArray:
 
 
 def likelihoods(solvers: Sequence[Solver]) -> Parts:
-    """The likelihoods of all groups that can be tested, for all metrics."""
     parts: list[Part] = []
     start, first = 0, solvers[0]
     for solver in solvers:
@@ -434,7 +428,6 @@ def likelihoods(solvers: Sequence[Solver]) -> Parts:
 
 
 def places_of(solvers: Sequence[Solver]) -> list[slice]:
-    """The places of each metric's groups among all groups."""
     places, start = [], 0
     for solver in solvers:
         places.append(slice(start, start + stacked([solver], "status").size))
@@ -504,10 +497,7 @@ def planning_error(
     effect: FloatArray,
     binary: BoolArray,
 ) -> FloatArray:
-    """Standard errors for planning, on the scale of the link.
-
-    A group that does not differ has the rate of its reference, and the variance that goes with it.
-    """
+    """Standard errors on the scale of the link if the group has the rate, and so the variance, of its reference."""
     link = solvers[0].link
     with np.errstate(all="ignore"):
         error = error / disparity if link.ratio else error
@@ -725,5 +715,4 @@ def _outermost_pairs(side: Side, groups: IntArray, link: Link, number: int) -> t
 
 
 def _largest(values: Sequence[FloatArray], number: int) -> IntArray:
-    """The places of the ``number`` largest entries of each array."""
     return np.unique(np.concatenate([np.argpartition(-part, number)[:number] for part in values]))

@@ -66,10 +66,8 @@ FIXED = 1e-8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Functions:
-    """Estimating functions.
-
-    ``slope`` U (patterns, functions, columns), ``nuisance`` W (patterns, functions, 1 or, for a known reference, 0) and
-    ``offset`` V (patterns, functions).
+    """``slope`` U (patterns, functions, columns), ``nuisance`` W (patterns, functions, 1 or, for a known reference, 0)
+    and ``offset`` V (patterns, functions).
     """
 
     slope: FloatArray
@@ -107,12 +105,10 @@ class Functions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Joint:
-    """The result of a joint test.
-
-    ``df`` counts independent functions minus the profiled references; ``left_out`` are the groups whose functions would
-    have singled out too few rows. The likeliest weighting that meets the hypothesis gives each pattern ``scale`` times
-    its weight and moves the means of its columns by ``move`` (columns, patterns); both are None if no weighting does,
-    and for Euclidean likelihood.
+    """``df`` counts independent functions minus the profiled references; ``left_out`` are the groups whose functions
+    would have singled out too few rows. The likeliest weighting that meets the hypothesis gives each pattern ``scale``
+    times its weight and moves the means of its columns by ``move`` (columns, patterns); both are None if no weighting
+    does, and for Euclidean likelihood.
     """
 
     statistic: float

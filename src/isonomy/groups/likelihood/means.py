@@ -106,7 +106,6 @@ class Link:
         return ~(((values == 0) | ((values == 1) & (self is LOGIT))) & self.ratio)
 
     def moved(self, reference: npt.ArrayLike, delta: npt.ArrayLike) -> FloatArray:
-        """The mean at a distance of ``delta`` from a reference."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return self.inverse(self.forward(np.asarray(reference, dtype=float)) + np.asarray(delta, dtype=float))
 
@@ -166,8 +165,6 @@ class Means(ABC):
 
 
 class Binary(Means):
-    """Groups of 0/1 rows, given by two counts each."""
-
     def __init__(self, n: npt.ArrayLike, ones: npt.ArrayLike) -> None:
         self.n = np.asarray(n, dtype=float)
         self.ones = np.asarray(ones, dtype=float)

@@ -184,7 +184,6 @@ class StandardizedContrast:
 
     @property
     def standard_error(self) -> float:
-        """From the influence values of the mean, θ and σ."""
         return float(np.sqrt(self.mass @ self.fit()[3] ** 2)) / float(self.mass.sum())
 
     def pair(self) -> StandardizedPair:

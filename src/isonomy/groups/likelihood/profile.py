@@ -236,10 +236,7 @@ class ProfileLikelihood(Effect):
         return self.groups.link.forward(mean) - self.groups.link.forward(other + share * (mean - other))
 
     def curve(self, coordinate: FloatArray, index: IntArray, *, led: bool = False) -> Curve:
-        """The curve of the problems ``index`` at each coordinate.
-
-        The coordinate is that of the group or, if ``led``, that of the other rows with the opposite sign.
-        """
+        """The curve at coordinates of the groups or, if ``led``, of the other rows with the opposite sign."""
         group, scored = self.group[index], np.broadcast_to(self.scored, self.group.shape)[index]
         n = self.groups.n[group]
         if self.kind is Kind.FIXED:
@@ -370,7 +367,6 @@ class ProfileLikelihood(Effect):
 
 
 def _points(means: Means, coordinate: FloatArray, index: IntArray) -> tuple[Point, Point]:
-    """A point of each curve, on the natural scale and on the scale of the means."""
     point = natural(means).point(coordinate, index)
     return point, means.renamed(point) if isinstance(means, Linked) else point
 
@@ -446,7 +442,6 @@ class OnScale(Effect):
 
     @classmethod
     def report(cls, effect: Effect, link: Link) -> OnScale:
-        """Report an effect on the scale of a link, whether its reference is known or not."""
         problem = effect.problem if isinstance(effect, Variant) else effect
         if isinstance(problem, ProfileLikelihood) and problem.kind is Kind.FIXED:
             return cls(effect, link, problem.theta)
@@ -478,10 +473,7 @@ class OnScale(Effect):
 
 
 def gathered(value: FloatArray, parts: Sequence[Part], link: Link) -> Parts:
-    """The effects of all groups, reported as the link does.
-
-    Problems given by counts are pooled: many small solves cost more than one large one.
-    """
+    """The effects of all groups as the link reports them; counts are pooled, as one large solve costs less."""
     sorts: dict[object, list[Part]] = {}
     for where, part in parts:
         sort: object = len(sorts)

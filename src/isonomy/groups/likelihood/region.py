@@ -145,7 +145,6 @@ class Region:
 
     @property
     def _everyone(self) -> bool:
-        """Whether the reference, profiled, is the population or the rest."""
         return self.theta is None and self.estimate is None and (self.free or bool((self.referent == 1).all()))
 
     def _members(self) -> FloatArray:
@@ -287,10 +286,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stacked:
-    """The regions of several metrics of the same rows: their statistics, each divided by its factor, are added.
-
-    The sum is a sum of chi-squares with these ``weights``.
-    """
+    """Several metrics of the same rows: the sum of their corrected T is a sum of chi-squares with ``weights``."""
 
     regions: tuple[Region, ...]
     weights: FloatArray

@@ -81,13 +81,11 @@ class Strata:
     absent: IntArray
 
     def total(self, values: npt.ArrayLike) -> FloatArray:
-        """The sum over each group's strata."""
         weights = np.broadcast_to(np.asarray(values, dtype=float), self.group.shape)
         return np.bincount(self.group, weights=weights, minlength=self.size).astype(float)
 
     @property
     def merged(self) -> Strata:
-        """All strata of a group as one: the comparison without strata."""
         every = np.arange(self.size)
         n1, sum1, square1 = (self.total(part) for part in (self.n1, self.sum1, self.square1))
         others = zip((self.n0, self.sum0, self.square0), self.elsewhere, strict=True)
@@ -116,7 +114,6 @@ class Strata:
 
     @property
     def spreads(self) -> tuple[FloatArray, FloatArray]:
-        """The sums of squares of both sides about their means."""
         sides = zip(self.means, (self.n1, self.n0), (self.square1, self.square0), strict=True)
         first, second = (np.maximum(square - n * (mean - self.center) ** 2, 0.0) for mean, n, square in sides)
         return first, second
@@ -160,7 +157,6 @@ class Strata:
             return np.where(variance > 0, self.total(self.weight * (mine - theirs)) ** 2 / variance, 0.0)
 
     def variance(self, scale: Scale) -> FloatArray:
-        """The variance of each group's difference, or of the logarithm of its ratio."""
         n1, n0, s1, s0, rows = self.n1, self.n0, self.sum1, self.sum0, self.rows
         top, bottom = self.sides(scale)
         with np.errstate(all="ignore"):
@@ -307,8 +303,6 @@ class Strata:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stratified(Effect):
-    """The disparities within strata of the groups ``index``."""
-
     strata: Strata
     scale: Scale
     index: IntArray
@@ -433,10 +427,7 @@ class StratifiedLines:
         return mine, other & ~mine, pairs, place[self.stratum]
 
     def contrast(self, group: int) -> FloatArray:
-        """The weights, per unit of mass, with which the lines' values sum to Σ w (mean1 - mean0) of one group.
-
-        They sum to 0 in each stratum.
-        """
+        """Weights per unit of mass that sum lines to Σ w (mean1 - mean0) of a group, and to 0 in each stratum."""
         mine, other, pairs, where = self._sides(group)
         n1, n0 = (np.append(side[pairs], 0.0)[where] for side in (self.strata.n1, self.strata.n0))
         used = (n1 > 0) & (n0 > 0)

@@ -130,7 +130,6 @@ class DecisionCells:
             )
 
     def locate(self, sample: Sample) -> IntArray:
-        """The cell of each line of another sample of the same rows."""
         return self._cell(self._code(sample))
 
     def within(self, outcome: int | None) -> BoolArray:

@@ -82,7 +82,6 @@ class Null:
 
     @property
     def two_sided(self) -> BoolArray:
-        """The moments with room between two limits."""
         return (self.low < self.high) & np.isfinite(self.high - self.low)
 
     def subset(self, places: IntArray) -> Null:

@@ -85,10 +85,7 @@ class SingleRows:
 
 
 class SortedRows:
-    """Rows in memory, sorted by distance within their class, in segments of equally many rows.
-
-    Rows with infinite distance are out.
-    """
+    """Rows in memory with finite distance, sorted by it within their class, in segments of equally many rows."""
 
     def __init__(self, distance: FloatArray, group: IntArray, classes: int, weight: FloatArray | None = None) -> None:
         rows = Ragged.from_codes(np.where(np.isfinite(distance), group, -1), classes, distance, weights=weight)
@@ -106,7 +103,6 @@ class SortedRows:
         self.coarse = self._cut(groups, self._offsets[groups], self._offsets[groups + 1])
 
     def split(self, cut: Segments) -> Segments:
-        """The same rows as those of ``cut``, in finer segments."""
         parts = [self._distance[self._offsets[g] : self._offsets[g + 1]] for g in cut.group]
         starts = [np.searchsorted(p, low, "left") for p, low in zip(parts, cut.low, strict=True)]
         stops = [np.searchsorted(p, high, "right") for p, high in zip(parts, cut.high, strict=True)]

@@ -382,8 +382,6 @@ Test = Literal["points", "walk", "trend", "all"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judgment:
-    """How the points of a band are judged together."""
-
     adjust: Adjustment
     alpha: float
     tolerance: float | None

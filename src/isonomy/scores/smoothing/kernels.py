@@ -149,8 +149,6 @@ def polynomial(coefficients: Sequence[float] | FloatArray, u: FloatArray) -> Flo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Smoother:
-    """Where and how to smooth."""
-
     points: FloatArray
     width: FloatArray
     degree: int = 1  # of the local polynomial; 0 is Nadaraya-Watson
@@ -250,10 +248,8 @@ class Bandwidth:
         return cls(axis, n, values, grid)
 
     def widths(self, points: FloatArray) -> FloatArray:
-        """The width at each point.
-
-        The published rule is max(1.06 sqrt(s (1 - s)) n^(-1/5), n^(-1/5) / 10), the paper's section 7, on the span of
-        the axis scaled to [0, 1].
+        """The published rule is max(1.06 sqrt(s (1 - s)) n^(-1/5), n^(-1/5) / 10), the paper's section 7, on the span
+        of the axis scaled to [0, 1].
         """
         if self.given is not None and self.grid is not None:
             return (

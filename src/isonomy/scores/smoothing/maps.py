@@ -43,10 +43,7 @@ def identity(score: FloatArray) -> FloatArray:
 
 
 def matched(source: Map, knot: FloatArray, value: FloatArray, score: FloatArray) -> FloatArray:
-    """The score at which the target group's curve has the value that this group's curve has here.
-
-    ``knot``, ``value``: the target's curve, nondecreasing.
-    """
+    """The score at which the target's nondecreasing curve (``knot``, ``value``) has this group's value."""
     rising = np.concatenate(([True], np.diff(value) > 0))
     return np.interp(source(score), value[rising], knot[rising])
 
@@ -98,10 +95,7 @@ def fit_map(
 
 
 def platt(score: FloatArray, outcome: FloatArray, vote: FloatArray, *, rising: bool = False) -> Map:
-    """Logistic regression of the outcome on the score; the mean outcome if the curve falls and may not.
-
-    If every score is the same there is no slope to estimate, and the map is the mean outcome too.
-    """
+    """Logistic regression; the mean outcome if scores are all equal, or if the curve falls and may not."""
     mean = float(np.average(outcome, weights=vote))
     center, scale = mean_and_deviation(score, vote)
     # Equal scores have a mean, and hence a spread, that is off by rounding: never exactly zero.
@@ -164,7 +158,6 @@ def neighbor_means(
 
 
 def each_predicted(regressors: Sequence[Any], scores: FloatArray) -> FloatArray:
-    """One regressor per outcome."""
     return np.column_stack([regressor.predict(scores) for regressor in regressors])
 
 

@@ -132,10 +132,7 @@ def metrics_of(target: Target) -> tuple[str, ...]:
 
 
 def ratio(metric: str, selected: FloatArray, everybody: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The numerator and the denominator of a metric.
-
-    ``selected``, ``everybody``: rows, known outcomes and their total (first axis).
-    """
+    """A metric's numerator and denominator. Arguments: rows, known outcomes and their total (first axis)."""
     if metric == "selection_rate":
         return selected[0], everybody[0]
     if metric == "tpr":
@@ -321,10 +318,7 @@ class Solution:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ThresholdSearch:
-    """Finds the rules of blocks of groups, in the table or in a sample of it.
-
-    ``curves`` gives the response of each block to its threshold.
-    """
+    """Finds the rules of blocks of groups; ``curves`` gives the response of each block to its threshold."""
 
     target: Target
     present: float
