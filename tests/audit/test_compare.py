@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,9 @@ from scipy import stats
 
 import isonomy as iso
 from isonomy.audit import Audit, AuditResult
-from isonomy.audit.compare import ALPHA, compare
+from isonomy.audit.compare import ALPHA, compare, homogeneity
+from isonomy.audit.outcome import write_table
+from isonomy.errors import UsageError
 from isonomy.groups import words
 from isonomy.report import Document, Entry, wording
 from isonomy.results import phrases
@@ -44,7 +48,7 @@ def flagged(gap: float, seed: int) -> AuditResult:
 def test_a_verdict_that_changed_and_numbers_that_moved() -> None:
     done = compare(audited(0.3, 1), audited(0.0, 2))
     (change,) = done.changes
-    assert (change.before, change.after, change.changed) == ("Difference shown", "Within tolerance", True)
+    assert (change.verdicts, change.changed) == (("Difference shown", "Within tolerance"), True)
     assert done.headline == "1 verdict of 1 test changed; 2 numbers changed by more than chance explains."
     assert [move.split(":")[0] for move in change.moves] == ["sex=f", "sex=m"]
     assert all((" points; " in move and "points higher" in move) or "points lower" in move for move in change.moves)
@@ -134,13 +138,15 @@ def test_tests_that_were_asked_differently() -> None:
     done = compare(audited(0.3, 1), audited(0.3, 2, id="another"))
     assert done.headline == "The audits have no test in common, so nothing was compared."
     first, second = done.changes
-    assert (first.after, second.before) == (wording.NOT_ASKED, wording.NOT_ASKED)
+    assert (first.verdicts[1], second.verdicts[0]) == (wording.NOT_ASKED, wording.NOT_ASKED)
 
 
 def test_the_files(tmp_path: Path) -> None:
     written = compare(audited(0.3, 1), audited(0.0, 2)).write(tmp_path / "out")
-    assert [path.name for path in written] == ["compare.html", "compare.md"]
-    page, text = (path.read_text() for path in written)
+    assert [path.name for path in written] == ["compare.html", "compare.md", "compare.json"]
+    page, text, stored = (path.read_text() for path in written)
+    (number, *_), notes = json.loads(stored)["tests"][0]["numbers"], json.loads(stored)["notes"]
+    assert (len(number["values"]), notes) == (2, [wording.INDEPENDENT_ROWS])
     assert "sex=f: from " in page
     assert "| **Within tolerance** |" in text
     assert "<script" not in page
@@ -162,7 +168,7 @@ def test_impact_ratios_are_compared_by_the_counts_of_both_categories() -> None:
         rates = {row["group"]: row for row in audit["adverse_impact"].to_frame().iter_rows(named=True)}
         ratios.append(rates["sex=f"]["estimate"] / rates["sex=m"]["estimate"])
         variance += sum((1 - row["estimate"]) / row["selected"] for row in rates.values())
-    assert (move.before, move.after) == pytest.approx(tuple(ratios), rel=1e-12)
+    assert move.values == pytest.approx(tuple(ratios), rel=1e-12)
     assert move.error == pytest.approx(variance**0.5, rel=1e-9)
     assert change.moves[0].startswith("sex=f: from a ratio of ")
 
@@ -196,3 +202,130 @@ def test_impact_ratios_of_clusters_have_their_error() -> None:
     ]
     doubled, plain = (compare(*pair).changes[0].numbers[0] for pair in (twice, once))
     assert doubled.error == pytest.approx(plain.error, rel=1e-2)
+
+
+# ---- a series of audits
+
+
+def night(
+    rate: float, rng: np.random.Generator, *, group: int = 200, others: int = 2_000, men: float | None = None
+) -> AuditResult:
+    """An audit of one night, in which women are selected at ``rate`` and men at the rate ``men``, if it differs."""
+    women, rest = rng.binomial(group, rate), rng.binomial(others, rate if men is None else men)
+    table = {
+        "sex": ["f", "f", "m", "m"],
+        "ok": [1, 0, 1, 0],
+        "k": [women, group - women, rest, others - rest],
+    }
+    options = {"metric": "selection_rate", "prediction": "ok", "groups": "sex", "count": "k"}
+    result = iso.flag(pl.DataFrame(table), reference={"sex": "m"}, **options)  # type: ignore[arg-type]
+    return AuditResult(Document(title="", entries=(Entry(name="flag", kind="flag", result=result),)))
+
+
+def test_the_statistic_of_a_series_has_the_law_of_its_quadratic_form() -> None:
+    """Against simulated normal values with the same errors, and against the squared z of two audits."""
+    rng = np.random.default_rng(1)
+    error, rows = np.array([0.1, 0.3, 0.2, 0.4, 0.1]), np.array([900.0, 100.0, 220.0, 60.0, 850.0])
+    draws = [homogeneity(rng.normal(0, error), error, rows) for _ in range(4_000)]
+    levels = np.array([0.5, 0.2, 0.05, 0.01])
+    shares = np.mean(stats.chi2.sf(*np.array(draws).T)[:, None] <= levels, axis=0)
+    assert shares == pytest.approx(levels, abs=3.3 * np.sqrt(0.25 / 4_000))
+    assert abs(shares[2] - 0.05) < 3.3 * np.sqrt(0.05 * 0.95 / 4_000)
+    at = np.array([0.2, 0.5])
+    expected = (0.3**2 / (0.1**2 + 0.3**2), 1.0)
+    assert homogeneity(at, error[:2], rows[:2]) == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_series_without_a_change_rarely_reports_one() -> None:
+    """30 nights with about 10 selected of 200 women, and 100 of 2,000 men. Cochran's Q rejects in 12 % of such."""
+    rng = np.random.default_rng(2)
+    rows = np.array([200, 2_000])
+    rates = rng.binomial(rows, 0.05, (2_000, 30, 2)) / rows
+    errors = np.sqrt((rates * (1 - rates) / rows).sum(axis=2))
+    weights = np.full(30, 200.0)
+    found = [homogeneity(*series, weights) for series in zip(rates[..., 0] - rates[..., 1], errors, strict=True)]
+    assert np.mean(stats.chi2.sf(*np.array(found).T) <= 0.05) <= 0.05 + 2.33 * np.sqrt(0.05 * 0.95 / 2_000)
+
+
+def test_a_series_with_a_change_reports_it() -> None:
+    rng = np.random.default_rng(3)
+    done = compare(*(night(rate, rng, men=0.3) for rate in (0.3, 0.3, 0.3, 0.1, 0.3)))
+    (change,) = done.changes
+    assert done.headline == "1 verdict of 1 test changed; 1 number changed by more than chance explains."
+    assert re.fullmatch(
+        r"sex=f: from \S+ to \S+ points, between -\S+ and \S+; not the same in all 5 audits; adjusted p.*",
+        change.moves[0],
+    )
+    assert change.moves[1] == ("Verdicts in order: Inconclusive (3 audits), Difference shown (2 audits).")
+    assert wording.SERIES in done.notes
+    assert wording.SERIES not in compare(night(0.3, rng), night(0.3, rng)).notes
+
+
+def test_rates_with_few_cases_are_not_compared() -> None:
+    """With two selected women the error of the change is not known, and a change by chance is reported too often."""
+    rng = np.random.default_rng(4)
+    few, many = night(0.01, rng), night(0.2, rng, men=0.3)
+    (change,) = compare(few, many).changes
+    assert change.numbers == ()
+    assert change.notes == (wording.FEW_CASES.format("sex=f", 8),)
+    (change,) = compare(many, night(0.2, rng, others=20)).changes  # the reference
+    assert change.numbers == ()
+
+
+@pytest.mark.parametrize(("new", "moved", "verdict"), [(0.3, 0, 0), (0.0, 1, 1)])
+def test_exit_codes(new: float, moved: int, verdict: int) -> None:
+    done = compare(audited(0.3, 1), audited(new, 2))
+    assert (done.exit_code("moved"), done.exit_code("verdict")) == (moved, verdict)
+
+
+def test_what_could_not_be_compared_is_no_success() -> None:
+    assert compare(audited(0.3, 1), audited(0.3, 1)).exit_code("moved") == 3
+    assert compare(audited(0.3, 1), audited(0.3, 2, id="another")).exit_code("verdict") == 3
+    with pytest.raises(UsageError, match="1 audit; give at least two"):
+        compare(audited(0.3, 1))
+
+
+# ---- one row per group, metric and audit
+
+
+def test_the_flat_table_has_the_same_columns_for_every_test() -> None:
+    first, second = audited(0.3, 1, metric=["selection_rate", "accuracy"], outcome="ok"), impact(0.3, 1)
+    both = pl.concat([first.to_frame(), second.to_frame()])
+    assert both["test"].value_counts().sort("test").rows() == [
+        ("adverse_impact", 2),
+        ("flag-selection_rate-accuracy", 4),
+    ]
+    assert both.filter(kind="flag").select("metric", "group").rows()[::2] == [
+        ("selection_rate", "sex=f"),
+        ("accuracy", "sex=f"),
+    ]
+    expected = first["flag-selection_rate-accuracy"].to_frame()["ci_low"]
+    assert both.filter(kind="flag")["ci_low"].to_list() == expected.to_list()
+    assert both["first_date"].dtype == pl.Date
+
+
+def test_the_flat_table_withholds_what_the_audit_withholds() -> None:
+    table = pl.concat([decisions(0.1, 1, 2_000), pl.DataFrame({"sex": ["x"] * 5, "ok": [1, 0, 1, 0, 1]})])
+    config = {
+        "columns": {"prediction": "ok", "groups": ["sex"]},
+        "tests": [{"kind": "flag", "metric": "selection_rate"}, {"kind": "flag", "metric": "tpr"}],
+    }
+    frame = Audit.from_dict(config, data=table).run().to_frame()
+    small = frame.filter(group="sex=x").row(0, named=True)
+    assert (small["status"], small["n"], small["estimate"], small["metric"]) == (
+        "suppressed",
+        None,
+        None,
+        "selection_rate",
+    )
+    (failed,) = frame.filter(test="flag-tpr").rows(named=True)
+    assert (failed["test_verdict"], failed["group"], failed["n"]) == ("failed", None, None)
+
+
+def test_the_flat_table_is_written_by_its_ending(tmp_path: Path) -> None:
+    audit = audited(0.3, 1)
+    for name, read in (("new/t.csv", pl.read_csv), ("t.parquet", pl.read_parquet)):
+        frame = read(write_table([audit, audit], tmp_path / name))
+        assert frame["disparity"].to_list() == audit.to_frame()["disparity"].to_list() * 2
+    with pytest.raises(UsageError, match=r"ends in neither \.csv nor \.parquet"):
+        write_table([audit], tmp_path / "t.xlsx")

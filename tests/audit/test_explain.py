@@ -133,5 +133,24 @@ def test_a_criterion_by_another_name() -> None:
 
 
 def test_a_key_of_an_earlier_version_is_refused_with_its_new_place() -> None:
-    with pytest.raises(ConfigError, match=r"tests\[0\]\.evidence: it has moved; in Python, write method="):
+    with pytest.raises(ConfigError, match=r"tests\[0\]\.evidence: it has moved; write method = \{crossfit = \{\}\}, "):
         parse('[[tests]]\nkind = "improvability"\nstatus_quo = "p"\nevidence = "paper"\n')
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        (
+            "correction = 'bartlett'",
+            "tests[0].correction: it has moved; write method = {likelihood = {correction = ...}}.",
+        ),
+        ("sigma = 'pooled'", "tests[0].sigma: it has moved; write scale = {standardized = ...}."),
+    ],
+)
+def test_a_key_that_has_moved_is_shown_as_the_file_writes_it(good: str, key: str, words: str) -> None:
+    assert words in wrong(good.replace('metric = "tpr"', f'metric = "tpr"\n{key}', 1))
+
+
+def test_a_key_that_has_become_a_method_is_shown_in_python() -> None:
+    with pytest.raises(ConfigError, match=r"power: it has moved; in Python, write result\.detectable\(power=\.\.\.\)"):
+        build({"tests": [{"kind": "treatment_bias", "power": 0.8}]})

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import isonomy
@@ -160,3 +161,75 @@ def test_init_that_found_nothing_to_test_says_why(folder: Path, run: Run) -> Non
     assert "nothing is tested yet" in done.output
     assert "remove the # from the tests you want" in done.output
     assert run("audit", "new.toml").exit_code == 2
+
+
+def test_a_run_that_fails_says_why(folder: Path, run: Run, change: Callable[[str, str], None]) -> None:
+    change("fail_on = []", 'fail_on = ["violation", "inconclusive", "within_tolerance"]')
+    done = run("audit", "audit.toml")
+    assert done.exit_code == 1
+    rule = "violation, inconclusive and within tolerance"
+    last = f"Exit code 1. 1 test ended in a verdict on which this audit fails ({rule}): flag-tpr."
+    assert done.output.splitlines()[-1] == last
+
+
+def test_an_audit_without_an_answer_says_why(folder: Path, run: Run, change: Callable[[str, str], None]) -> None:
+    change('metric = "tpr"', 'metric = "tpr"\nmin_size = 100000')
+    done = run("audit", "audit.toml")
+    assert (done.exit_code, done.output.splitlines()[-1]) == (3, "Exit code 3. Not answered: flag-tpr.")
+
+
+def test_an_audit_that_succeeds_says_nothing_about_its_exit_code(folder: Path, run: Run) -> None:
+    done = run("audit", "audit.toml")
+    assert done.exit_code == 0
+    assert "Exit code" not in done.output
+
+
+def test_keys_are_set_on_the_command_line(folder: Path, run: Run) -> None:
+    (folder / "decisions.parquet").rename(folder / "tonight.parquet")
+    moved = "data.path=tonight.parquet"
+    for command in (("audit", "audit.toml", "-o", "out"), ("validate", "audit.toml")):
+        assert run(*command).exit_code == 2
+        assert run(*command, "--set", moved, "--set", "seed=3").exit_code == 0
+    facts = json.loads((folder / "out" / "results.json").read_text())["provenance"]
+    assert (facts["Set: data.path"], facts["Seed"]) == ("tonight.parquet", "3")
+    assert 'FROM "tonight"' in run("sql", "audit.toml", "--set", moved).output
+    wrong = run("validate", "audit.toml", "--set", "data.pth=x")
+    assert (wrong.exit_code, "Did you mean 'path'" in wrong.output) == (2, True)
+
+
+def test_compare_fails_if_it_is_told_to(folder: Path, run: Run) -> None:
+    frame = pl.read_parquet("decisions.parquet")
+    for night, group in (("1", None), ("2", None), ("3", "Black")):
+        rows = frame.sample(1_000, with_replacement=True, seed=int(night))
+        refused = (pl.col("race") == group) if group else pl.lit(False)
+        rows.with_columns(prediction=pl.when(refused).then(0).otherwise("prediction")).write_parquet(
+            "decisions.parquet"
+        )
+        assert run("audit", "audit.toml", "-o", night).exit_code < 2
+    first, second, third = (f"{night}/results.json" for night in "123")
+    assert run("compare", first, second, "--fail-on", "moved").exit_code == 0
+    assert run("compare", first, third).exit_code == 0
+    failed = run("compare", first, second, third, "--fail-on", "moved", "--table", "all.csv")
+    assert failed.exit_code == 1
+    assert "Exit code 1 (--fail-on moved)." in failed.output
+    assert "not the same in all 3 audits" in " ".join(failed.output.split())
+    assert run("compare", first, first, "--fail-on", "moved").exit_code == 3
+    assert run("compare", first).exit_code == 2
+    assert run("compare", first, "--table", "one.parquet").exit_code == 0
+    lines = pl.read_csv("all.csv")
+    assert len(lines) == 3 * len(pl.read_parquet("one.parquet"))
+    stored = run("compare", first, third, "--fail-on", "moved", "--json", "--table", "all.csv")
+    assert stored.exit_code == 1
+    moved = [number for number in json.loads(stored.stdout)["tests"][0]["numbers"] if number["adjusted"] <= 0.05]
+    assert moved
+
+
+def test_a_spreadsheet_is_refused_with_advice(folder: Path, run: Run) -> None:
+    (folder / "decisions.xlsx").write_bytes(b"PK")
+    for command in (
+        ("init", "decisions.xlsx", "--force"),
+        ("audit", "audit.toml", "--set", "data.path=decisions.xlsx"),
+    ):
+        done = run(*command)
+        assert done.exit_code == 2
+        assert "is a spreadsheet; save the sheet as CSV" in " ".join(done.output.split())

@@ -265,7 +265,7 @@ def test_a_long_audit_without_a_terminal_has_a_line_for_each_test(
 
 def test_what_moved_is_told_line_by_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    changes = (compare.Change("a", "A", "Inconclusive", "Inconclusive", notes=("One.", "Two.")),)
-    show.comparison(compare.AuditComparison(document(), document(), changes))
+    changes = (compare.Change("a", "A", ("Inconclusive", "Inconclusive"), notes=("One.", "Two.")),)
+    show.comparison(compare.AuditComparison((document(), document()), changes))
     lines = [line.strip().split("  ")[-1].strip() for line in capsys.readouterr().out.splitlines()]
-    assert lines[2:4] == ["One.", "Two."]
+    assert lines[4:6] == ["One.", "Two."]

@@ -86,6 +86,8 @@ def test_a_factor_that_cannot_be_had_is_warned_about() -> None:
     assert any("correction could not be computed" in w for w in result.warnings)
     flagged = iso.flag(data, min_size=1, method=iso.likelihood("el", "bartlett", 100), rng=1, **LOSS)
     assert any("correction could not be computed for race=a" in w for w in flagged.warnings)
+    ratios = iso.flag(data, min_size=1, method=iso.likelihood("el", "bartlett", 100), rng=1, scale="ratio", **LOSS)
+    assert any("correction could not be computed for race=a" in w for w in ratios.warnings)
 
 
 @pytest.mark.parametrize("method", ["el", "eel"])

@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import false_discovery_control
 
 import isonomy as iso
-from isonomy.errors import BadWeight, MissingValues, UnknownColumn, UnknownOption, UsageError
+from isonomy.errors import BadWeight, MissingValues, UnknownColumn, UnknownOption, UsageError, WrongType
 from isonomy.frames import Source, open_source
 from isonomy.groups import Estimate
 from isonomy.groups.flag import Adjustment
@@ -999,3 +999,28 @@ def test_every_group_is_in_the_findings_worst_first() -> None:
     impact = iso.adverse_impact(data, prediction="p", groups="g")
     told = [text.split(":")[0] for text in impact.findings() if text.startswith("g=")]
     assert told == [f"g=g{i:02}" for i in range(11)]  # all but the one selected most often
+
+
+def test_a_reference_below_the_minimum_size_is_warned_about() -> None:
+    table = {"race": ["a"] * 400 + ["b"] * 9, "ok": [0, 1] * 200 + [0, 1, 1] * 3}
+    options: dict[str, Any] = {
+        "metric": "selection_rate",
+        "prediction": "ok",
+        "groups": "race",
+        "reference": {"race": "b"},
+    }
+    expected = "The reference, race=b, has fewer than 10 rows that count, so every comparison is rough."
+    assert expected in iso.flag(table, **options).warnings
+    assert expected in iso.certify(table, **options).warnings
+    assert not [w for w in iso.flag(table, min_size=9, **options).warnings if w.startswith("The reference")]
+
+
+def test_text_outcomes_are_refused_with_the_keyword_that_reads_them() -> None:
+    table = {"race": ["a", "b"] * 50, "ok": ["yes", "no", "no", "yes"] * 25, "cost": ["1", "2"] * 50}
+    with pytest.raises(
+        WrongType, match=r'"?ok.* must hold 0 and 1\. Recode it first, or in flag and .* positive="yes"\.'
+    ):
+        iso.flag(table, metric="selection_rate", prediction="ok", groups="race")
+    iso.flag(table, metric="selection_rate", prediction="ok", groups="race", positive="yes")
+    with pytest.raises(WrongType, match=r"must hold numbers\. Recode it first\.$"):
+        iso.flag(table, metric="mean_prediction", prediction="cost", groups="race")

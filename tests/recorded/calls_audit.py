@@ -214,6 +214,8 @@ def compared() -> Any:
     return commands(
         ("compare", "old.json", "new.json"),
         ("compare", "old.json", "new.json", "-o", "both"),
+        ("compare", "old.json", "new.json", "--fail-on", "moved", "--table", "all.csv"),
+        ("compare", "old.json", "new.json", "--fail-on", "verdict"),
         files=stored,
         read=("both/compare.md",),
     )
@@ -263,6 +265,14 @@ _calls.keep("engine/duckdb", lambda: documented(of_config({}, tables.in_engine("
 _calls.keep("cli/version", lambda: command("--version"))
 _calls.keep("cli/schema", lambda: json.loads(command("schema")["output"]))
 _calls.keep("cli/validate", lambda: commands(("validate", "audit.toml")))
+_calls.keep(
+    "cli/set",
+    lambda: commands(
+        ("audit", "audit.toml", "--set", "suppress_below=5", "--set", "title=Tonight"),
+        *(("validate", "audit.toml", "--set", wrong) for wrong in ("data.pth=x", "filters.day=2026-11-10", "seed=[1]")),
+        read=("isonomy-report/summary.md",),
+    ),
+)
 _calls.keep("cli/audit", lambda: commands(("audit", "audit.toml"), read=("isonomy-report/summary.md",)))
 _calls.keep(
     "cli/audit/fails",

@@ -118,16 +118,16 @@ def test_weights_are_told_once_and_tables_are_in_the_report() -> None:
 @pytest.fixture
 def comparison() -> AuditComparison:
     """Two audits with a test that changed, and tests with hostile names."""
-    changed = Change("who", "Who?", "Difference shown", "Inconclusive", notes=("a: changed.",))
-    same = tuple(Change(label[:200], label[:200], "x", "x") for label in HOSTILE)
+    changed = Change("who", "Who?", ("Difference shown", "Inconclusive"), notes=("a: changed.",))
+    same = tuple(Change(label[:200], label[:200], ("x", "x")) for label in HOSTILE)
     before = document(title="<b>Old</b>", created="2026-01-02T00:00:00")
-    return AuditComparison(before, document(created=""), (changed, *same), ("Careful.",))
+    return AuditComparison((before, document(created="")), (changed, *same), ("Careful.",))
 
 
 def test_the_comparison_of_two_audits_in_markdown(comparison: AuditComparison) -> None:
     text = comparison_markdown(comparison)
     assert "| Who? | Difference shown | **Inconclusive** | a: changed. |" in text
-    assert "Before: &lt;b&gt;Old&lt;/b&gt;, 2026-01-02" in text
+    assert "Audit 1: &lt;b&gt;Old&lt;/b&gt;, run on 2026-01-02" in text
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {5}
     assert text.endswith("- Careful.\n")

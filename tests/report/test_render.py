@@ -173,6 +173,11 @@ def test_the_report_computes_no_statistic() -> None:
         assert "numerics" not in text.replace("numerics.arrays", "")  # types only
 
 
+def test_a_reader_learns_that_withheld_groups_may_be_worse_off() -> None:
+    assert "A withheld group may be worse off than every group shown." in html(replace(document(), suppress_below=10))
+    assert "worse off" not in html(replace(document(), suppress_below=0))
+
+
 def test_suppression_is_told_when_there_is_none() -> None:
     assert wording.suppression(0) in html(replace(document(), suppress_below=0))
 

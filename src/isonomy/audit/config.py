@@ -10,7 +10,7 @@ import inspect
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
@@ -28,6 +28,7 @@ from isonomy.audit.forms import (
     in_a_file,
     written,
 )
+from isonomy.audit.settings import Keys, expand, key_text, put
 from isonomy.errors import ConfigError, near
 from isonomy.frames.groups import NOTHING, Labels
 from isonomy.frames.metrics import ALSO_CALLED
@@ -161,6 +162,8 @@ class Data(FileTable):
     """The column with the number of people that each row stands for, as in a survey; only proportions matter."""
     cluster: str | None = None
     """The column that identifies rows that belong together: a person, a household, a branch."""
+    date: str | None = None
+    """The column with the date of each row; the report and `isonomy compare` state the first and the last date."""
     missing: Missing = "raise"
     """What to do about missing values in a needed column; the report counts the rows dropped."""
     missing_group: MissingGroup = "raise"
@@ -236,6 +239,7 @@ class Config(FileTable):
     tolerances: Tolerances = Tolerances()
     labels: Words = Words()
     tests: list[AnyTest] = Field(min_length=1)
+    _given: tuple[tuple[str, str], ...] = ()  # variables of the file, and keys set from outside
 
     @model_validator(mode="after")
     def _distinct_names(self) -> Config:
@@ -255,28 +259,42 @@ class Config(FileTable):
         return names
 
 
-def parse(text: str, file: str = "audit.toml") -> Config:
-    """The audit in ``text``. One `ConfigError` lists every mistake in it."""
+def parse(text: str, file: str = "audit.toml", settings: Sequence[str] = ()) -> Config:
+    """The audit in ``text``, with its variables and ``settings``. One `ConfigError` lists every mistake in it."""
+    facts: dict[str, str] = {}
+    outside: list[Keys] = []
     try:
         raw = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         raise ConfigError(f"{file}: not TOML: {error}") from None
-    return build(raw, file, text)
+    for setting in settings:
+        key, value, path = put(raw, setting)
+        facts[f"Set: {key}"] = value
+        outside.append(path)
+    try:
+        raw = expand(raw, facts)
+    except (ConfigError, RecursionError) as error:
+        raise ConfigError(f"{file}: {error}") from None
+    config = build(raw, file, text, outside)
+    config._given = tuple(facts.items())
+    return config
 
 
-def build(raw: Mapping[str, object], file: str = "audit", text: str | None = None) -> Config:
+def build(
+    raw: Mapping[str, object], file: str = "audit", text: str | None = None, outside: Sequence[Keys] = ()
+) -> Config:
     if not isinstance(raw, Mapping):
         raise ConfigError(f"{file}: a {type(raw).__name__}; give a mapping of the keys of an audit file.")
     try:
         try:
             return Config.model_validate(dict(raw))
         except ValidationError as error:
-            raise ConfigError(explain(error, raw, file, text)) from None
+            raise ConfigError(explain(error, raw, file, text, outside)) from None
     except RecursionError:
         raise ConfigError(f"{file}: nested too deeply.") from None
 
 
-def read(path: str | Path) -> tuple[Config, str]:
+def read(path: str | Path, settings: Sequence[str] = ()) -> tuple[Config, str]:
     place = Path(path)
     try:
         text = place.read_bytes().decode("utf-8-sig")
@@ -284,7 +302,7 @@ def read(path: str | Path) -> tuple[Config, str]:
         raise ConfigError(f"{place}: no such file. `isonomy init DATA` writes one.") from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"{place}: cannot be read as text ({error}).") from None
-    return parse(text.replace("\r\n", "\n"), str(place)), text
+    return parse(text.replace("\r\n", "\n"), str(place), settings), text
 
 
 class _SortedWords(GenerateJsonSchema):
@@ -319,10 +337,10 @@ _TYPES = {
     "finite_number": "a finite number",
 }
 
-Keys = tuple[str | int, ...]
 
-
-def explain(error: ValidationError, raw: Mapping[str, object], file: str, text: str | None = None) -> str:
+def explain(
+    error: ValidationError, raw: Mapping[str, object], file: str, text: str | None = None, outside: Sequence[Keys] = ()
+) -> str:
     mistakes: dict[Keys, list[ErrorDetails]] = {}
     for item in error.errors(include_url=False):
         mistakes.setdefault(_path(item["loc"], raw, item["type"]), []).append(item)
@@ -331,8 +349,9 @@ def explain(error: ValidationError, raw: Mapping[str, object], file: str, text: 
         if any(len(other) > len(path) and other[: len(path)] == path for other in mistakes):
             continue  # a choice failed as a whole because of what is wrong inside it
         line = line_of(text, path) if text else None
-        where = f"{file}, line {line}" if line else file
-        lines.append((line or 0, f"{where}: {_key_text(path)}{_message(path, items, raw)}"))
+        where = "--set" if path in outside else f"{file}, line {line}" if line else file
+        key = f"{key_text(path)}: " if path else ""
+        lines.append((line or 0, f"{where}: {key}{_message(path, items, raw)}"))
     return "\n".join(message for _, message in sorted(lines, key=lambda pair: pair[0]))
 
 
@@ -350,25 +369,13 @@ def _path(loc: Keys, raw: object, kind: str) -> Keys:
     return tuple(path)
 
 
-def _key_text(path: Keys) -> str:
-    text = ""
-    for key in path:
-        if isinstance(key, int):
-            text += f"[{key}]"
-        else:
-            plain = re.fullmatch(r"[A-Za-z0-9_-]{1,60}", key)
-            name = key if plain else repr(key if len(key) < 60 else key[:57] + "...")
-            text += f".{name}" if text else name
-    return f"{text}: " if text else ""
-
-
 def _message(path: Keys, items: list[ErrorDetails], raw: Mapping[str, object]) -> str:
     first = items[0]
     kinds = {item["type"]: item for item in items}
     if "extra_forbidden" in kinds:
         allowed, moved = _allowed(first["loc"]), _moved(path, raw)
         if moved:
-            return f"it has moved; in Python, write {moved.replace('{}', '...')}. Allowed: {', '.join(allowed)}."
+            return f"it has moved; {moved}. Allowed: {', '.join(allowed)}."
         return f"unknown key.{near(str(path[-1]), allowed)} Allowed: {', '.join(allowed)}."
     if path == ("tests",) and {"missing", "too_short"} & set(kinds):
         return "there are no tests; write at least one [[tests]] table, or remove the # from one in the file."
@@ -388,11 +395,24 @@ def _message(path: Keys, items: list[ErrorDetails], raw: Mapping[str, object]) -
 
 
 def _moved(path: Keys, raw: Mapping[str, object]) -> str:
-    """What replaces a key of an earlier version; empty if the key never existed."""
+    """What replaces a key of an earlier version, as the file writes it; empty if the key never existed."""
     tests = raw.get("tests")
     if len(path) != 3 or path[0] != "tests" or not isinstance(tests, list):
         return ""
-    return find_question(tests[int(path[1])]["kind"]).moved.get(str(path[2]), "")
+    python = find_question(tests[int(path[1])]["kind"]).moved.get(str(path[2]), "").replace("{}", "...")
+    if not python or python.startswith("result."):  # not an option any more
+        return python and f"in Python, write {python}"
+    table = re.sub(r"(?:iso|isonomy)\.(\w+)\((.*?)\)", _option_in_a_file, python)
+    keyed = re.sub(r'"(\w+)": ', r"\1 = ", table)
+    return "write " + re.sub(r"(\w+)=", r"\1 = ", keyed)
+
+
+def _option_in_a_file(call: re.Match[str]) -> str:
+    """``iso.crossfit(folds=...)`` as a table: ``{crossfit = {folds = ...}}``; one plain value needs no inner table."""
+    parts = [part.strip() for part in call[2].split(",") if part.strip()]
+    if len(parts) == 1 and "=" not in parts[0]:
+        return f"{{{call[1]} = {parts[0]}}}"
+    return f"{{{call[1]} = {{{', '.join(part if '=' in part else f'{part}=...' for part in parts)}}}}}"
 
 
 def _alias(given: object, words: list[str]) -> str:

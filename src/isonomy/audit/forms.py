@@ -335,6 +335,19 @@ def ready(value: object) -> object:
     return [ready(item) for item in value] if isinstance(value, list) else value
 
 
+def with_dates(part: Any, schema: expressions.Schema) -> Any:
+    """The same part of a file with quoted dates as dates, wherever a column of dates is compared with them."""
+    if isinstance(part, list):
+        return [with_dates(item, schema) for item in part]
+    if not isinstance(part, FileTable):
+        return part
+    if isinstance(part, (Condition, Role)):
+        value = part.comparison.dated(schema.get(part.column))
+        return part.model_copy(update={"value" if isinstance(part, Condition) else "equals": value})
+    given = {name: getattr(part, name) for name in part.model_fields_set}
+    return part.model_copy(update={name: with_dates(value, schema) for name, value in given.items()})
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Written:
     """How a file writes a form: its type, and whether text in it names columns, except the ``words``.

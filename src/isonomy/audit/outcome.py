@@ -5,21 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from isonomy.audit import state
 from isonomy.errors import ConfigError, UsageError
 from isonomy.report import Document, Entry, html, junit, markdown, wording
+from isonomy.report.document import DATES, FINGERPRINT
 from isonomy.report.layout import Section
 from isonomy.report.render import browser, outline, print_pdf
 from isonomy.results import SCHEMA_VERSION, Evidence, from_dict
-from isonomy.results.columns import plain_value
+from isonomy.results.columns import VOCABULARY, plain_value
 from isonomy.results.evidence import plain_option
 from isonomy.results.storage import check_version, typed
+
+if TYPE_CHECKING:
+    import polars as pl
 
 NAME = "evidence.zip"
 MANIFEST = "MANIFEST.sha256"
@@ -123,6 +127,30 @@ class AuditResult:
             raise UsageError(f"results.json: not the results of an audit ({reason}).") from None
         return cls(document)
 
+    def to_frame(self) -> pl.DataFrame:
+        """One row per line of each test (group, metric and so on), with the same columns for every audit.
+
+        Columns that a test does not have are null, and so are withheld numbers. A test without a result has one row.
+        """
+        import polars as pl
+
+        document, facts = self.document, dict(self.document.facts)
+        dates = facts.get(DATES, "").split(" to ")
+        known: dict[str, object] = {"audit": document.title, "first_date": dates[0], "last_date": dates[-1]}
+        known |= {"run": document.created, "fingerprint": facts.get(FINGERPRINT)}
+        rows: list[dict[str, object]] = []
+        for entry in self.entries:
+            lines = {} if entry.result is None else {k: v for k, v in entry.result.table().items() if k in VOCABULARY}
+            common = known | {"test": entry.name, "kind": entry.kind, "test_verdict": entry.verdict}
+            common |= {"metric": entry.metrics[0]} if len(entry.metrics) == 1 else {}
+            length = max(map(len, lines.values()), default=1)
+            rows += [common | {name: plain_value(column[i]) for name, column in lines.items()} for i in range(length)]
+        names = (*known, "test", "kind", "test_verdict", *VOCABULARY)
+        texts = [[None if (cell := row.get(name)) in (None, "") else str(cell) for name in names] for row in rows]
+        frame = pl.DataFrame(texts, schema=dict.fromkeys(names, pl.String), orient="row")
+        numbers = VOCABULARY[VOCABULARY.index("size") : VOCABULARY.index("verdict")]
+        return frame.with_columns(pl.col(numbers).cast(pl.Float64), pl.col("first_date", "last_date").str.to_date())
+
     def write(self, folder: str | Path) -> AuditResult:
         """Write report.html, results.json, summary.md and junit.xml, each complete or not at all."""
         place = state.place(folder)
@@ -151,6 +179,22 @@ class AuditResult:
         if pdf:
             print_pdf(place / "report.html", place / "report.pdf")
         return [place / "report.html", *([place / "report.pdf"] if pdf else [])]
+
+
+def write_table(audits: Iterable[AuditResult], path: Path) -> Path:
+    """Write the rows of the audits, one below the other, to a csv or parquet file."""
+    import polars as pl
+
+    if path.suffix not in (".csv", ".parquet"):
+        raise UsageError(f"table: {str(path)!r} ends in neither .csv nor .parquet.")
+    frame, buffer = pl.concat([audit.to_frame() for audit in audits]), BytesIO()
+    frame.write_csv(buffer) if path.suffix == ".csv" else frame.write_parquet(buffer)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        state.write_bytes(path, buffer.getvalue())
+    except OSError as error:
+        raise ConfigError(f"table: cannot write {path} ({error.strerror}).") from None
+    return path
 
 
 _LARGEST = 500_000_000  # bytes of a results.json that is read

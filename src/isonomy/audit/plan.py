@@ -141,7 +141,7 @@ def used(
     config: Config, planned: Iterable[PlannedTest]
 ) -> Iterator[tuple[str, str, Condition | Role | FileCut | None]]:
     """Every column that the audit reads: the key that names it, its name, and what compares or cuts it."""
-    for name in ("count", "weight", "cluster"):
+    for name in ("count", "weight", "cluster", "date"):
         if (column := getattr(config.data, name)) is not None:
             yield f"data.{name}", column, None
     for i, condition in enumerate(config.filters):

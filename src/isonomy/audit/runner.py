@@ -6,7 +6,7 @@ import contextlib
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -16,7 +16,7 @@ from typing import Any
 import isonomy
 from isonomy.audit import config as files
 from isonomy.audit.config import MODELS
-from isonomy.audit.forms import plain
+from isonomy.audit.forms import plain, with_dates
 from isonomy.audit.outcome import AuditResult
 from isonomy.audit.plan import PlannedTest, absent, check, of_other_rows, plan, refusals
 from isonomy.audit.state import State, claim, place, prepare, refuse
@@ -24,10 +24,10 @@ from isonomy.audit.table import Opened, identified, narrow, open_table, repeated
 from isonomy.errors import ConfigError, DataError, UsageError
 from isonomy.frames import Source
 from isonomy.frames.expressions import all_of
-from isonomy.frames.profile import Fingerprint
+from isonomy.frames.profile import Fingerprint, date_range
 from isonomy.options import shown
 from isonomy.report import Document, Entry
-from isonomy.report.document import FINGERPRINT
+from isonomy.report.document import DATES, FINGERPRINT
 from isonomy.report.layout import Section
 from isonomy.results import Note, from_dict
 from isonomy.results.progress import listening
@@ -73,9 +73,12 @@ class Audit:
         self._debug = False
 
     @classmethod
-    def from_toml(cls, path: str | Path, *, data: object = None) -> Audit:
-        """The audit in a file. ``data``: a table that replaces the path or query of the file."""
-        config, text = files.read(path)
+    def from_toml(cls, path: str | Path, *, data: object = None, settings: Sequence[str] = ()) -> Audit:
+        """The audit in a file. ``data``: a table that replaces the path or query of the file.
+
+        ``settings``: keys of the file with other values, such as ``["filters.day=2026-11-10"]``.
+        """
+        config, text = files.read(path, settings)
         audit = cls(config, data=data, folder=Path(path).parent, file=str(path), text=text)
         audit._path = Path(path)
         return audit
@@ -109,6 +112,7 @@ class Audit:
 
     def _open(self) -> tuple[Opened, list[PlannedTest], list[str]]:
         opened = open_table(self.config.data, self.folder, self.data, self.config.labels.labels())
+        self.config = with_dates(self.config, opened.source.schema)
         planned = plan(self.config)
         return opened, planned, check(self.config, planned, opened.source.schema, self.file)
 
@@ -137,6 +141,7 @@ class Audit:
         if not self.config.filters or len(source.head(1)):  # an empty table has an error of its own
             absent(planned, source, self.file)
         fingerprint = identified(source, filtered=bool(self.config.filters))
+        dates = [] if (dated := self.config.data.date) is None else [(DATES, date_range(source, dated))]
         if folder is not None:
             prepare(folder)
         state = State(folder, resume=resume)
@@ -182,7 +187,10 @@ class Audit:
             rows=fingerprint.rows,
             suppress_below=self.config.suppress_below,
             fail_on=tuple(self.config.fail_on),
-            facts=tuple(_facts(self.config, opened, fingerprint, time.perf_counter() - started)),
+            facts=(
+                *_facts(self.config, opened, fingerprint, time.perf_counter() - started),
+                *(*dates, *self.config._given),
+            ),
             config=self.text,
         )
         return AuditResult(document) if folder is None else AuditResult(document).write(folder)

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -31,6 +31,14 @@ app = typer.Typer(
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 ResultsFile = Annotated[Path, typer.Argument(help="results.json of an audit.", show_default=False)]
 AuditFile = Annotated[Path, typer.Argument(help="The audit file (TOML).", show_default=False)]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Another value of a key, such as data.path=today.parquet or filters.day=2026-11-10. May be repeated.",
+    ),
+]
 
 
 class Interrupted(Exception):
@@ -123,6 +131,7 @@ def audit(
     pack: Annotated[
         bool, typer.Option("--pack", help="Also write evidence.zip: report, results, audit file, environment, SHA-256.")
     ] = False,
+    settings: Settings = None,
     debug: Debug = False,
 ) -> None:
     """Run an audit and write its report."""
@@ -130,7 +139,7 @@ def audit(
         from isonomy.audit import Audit
         from isonomy.cli import show
 
-        prepared = Audit.from_toml(file)
+        prepared = Audit.from_toml(file, settings=settings or ())
         if counts is not None:
             from isonomy.audit.counts import on_counts
 
@@ -144,13 +153,13 @@ def audit(
 
 
 @app.command()
-def validate(file: AuditFile, debug: Debug = False) -> None:
+def validate(file: AuditFile, settings: Settings = None, debug: Debug = False) -> None:
     """Check an audit file without running it."""
     with errors(debug):
         from isonomy.audit import Audit
         from isonomy.cli import show
 
-        prepared = Audit.from_toml(file)
+        prepared = Audit.from_toml(file, settings=settings or ())
         show.valid(file, len(prepared.config.tests), prepared.validate())
 
 
@@ -172,25 +181,43 @@ def report(
         show.wrote(read_results(results).write_report(folder, pdf=pdf))
 
 
-@app.command()
+@app.command(epilog="Exit codes: 1 what --fail-on names has happened; 3 nothing could be compared.")
 def compare(
-    old: Annotated[Path, typer.Argument(help="results.json of the earlier audit.", show_default=False)],
-    new: Annotated[Path, typer.Argument(help="results.json of the later audit.", show_default=False)],
+    results: Annotated[
+        list[Path], typer.Argument(help="results.json of each audit, the earliest first.", show_default=False)
+    ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for compare.html and compare.md. Default: none.")
+        Path | None, typer.Option("--output", "-o", help="Folder for compare.html, .md and .json. Default: none.")
+    ] = None,
+    fail_on: Annotated[
+        Literal["moved", "verdict"] | None,
+        typer.Option("--fail-on", help="Exit with 1 if a number moved, or if a verdict changed."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+    table: Annotated[
+        Path | None,
+        typer.Option("--table", help="A .csv or .parquet file for all numbers: a row per group, metric and audit."),
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Compare two audits: which verdicts changed, and which disparities changed by more than chance explains."""
+    """Compare audits: which verdicts changed, and which disparities changed by more than chance explains."""
     with errors(debug):
         from isonomy.audit.compare import compare as compared
-        from isonomy.audit.outcome import read_results
+        from isonomy.audit.outcome import read_results, write_table
         from isonomy.cli import show
 
-        comparison = compared(read_results(old), read_results(new))
-        show.comparison(comparison)
+        audits = [read_results(path) for path in results]
+        if table is not None:
+            show.wrote([write_table(audits, table)], aside=as_json)
+            if len(audits) == 1 and output is None and not fail_on and not as_json:
+                return  # a table needs no second audit
+        comparison = compared(*audits)
+        typer.echo(comparison.to_json()) if as_json else show.comparison(comparison)
         if output is not None:
-            show.wrote(comparison.write(output))
+            show.wrote(comparison.write(output), aside=as_json)
+        if fail_on is not None and (code := comparison.exit_code(fail_on)):
+            typer.echo(f"Exit code {code} (--fail-on {fail_on}). {comparison.headline}", err=as_json)
+            raise typer.Exit(code)
 
 
 @app.command()
@@ -209,6 +236,7 @@ def sql(
     table: Annotated[
         str | None, typer.Option("--table", help="The table to query. Default: the query or path of the file.")
     ] = None,
+    settings: Settings = None,
     debug: Debug = False,
 ) -> None:
     """Print the grouped query whose result `isonomy audit --counts` reads, so that no row leaves the warehouse."""
@@ -216,7 +244,7 @@ def sql(
         from isonomy.audit import Audit
         from isonomy.audit.counts import grouped_query
 
-        typer.echo(grouped_query(Audit.from_toml(file).config, table))
+        typer.echo(grouped_query(Audit.from_toml(file, settings=settings or ()).config, table))
 
 
 @app.command()

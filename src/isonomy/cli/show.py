@@ -101,8 +101,11 @@ def finish(result: AuditResult, *, decide: bool) -> None:
     console.print(lines)
     if result.output is not None:
         console.print(Text("Report: ") + Text(str(result.output / "report.html"), style="underline"), soft_wrap=True)
+    code = result.exit_code if decide or result.exit_code > 1 else 0
+    if code:
+        console.print(Text(wording.exit_reason(code, result.document)), soft_wrap=True)
     sys.stdout.flush()
-    raise typer.Exit(result.exit_code if decide or result.exit_code > 1 else 0)
+    raise typer.Exit(code)
 
 
 def first_warnings(entry: Entry) -> list[str]:
@@ -116,18 +119,22 @@ def first_warnings(entry: Entry) -> list[str]:
     )
 
 
-def wrote(paths: Iterable[Path]) -> None:
+def wrote(paths: Iterable[Path], *, aside: bool = False) -> None:
+    """Name the files; ``aside`` on the error stream, if the output is for programs."""
     for path in paths:
-        typer.echo(f"Wrote {path}")
+        typer.echo(f"Wrote {path}", err=aside)
 
 
 def comparison(compared: AuditComparison) -> None:
     console = Console()
     console.print(Text(compared.headline, style="bold"))
-    lines = Table("test", "before", "after", "what changed", box=None, pad_edge=False)
+    for i, audit in enumerate(compared.audits, start=1):
+        console.print(Text(f"Audit {i}: {', '.join(filter(None, (one_line(audit.title, 100), audit.dates)))}"))
+    lines = Table("test", "first", "last", "what changed", box=None, pad_edge=False)
     for change in compared.changes:
         style = "bold" if change.changed else ""
-        cells = (one_line(change.name, 60), change.before, change.after, "\n".join(map(one_line, change.moves)))
+        first, *_, last = change.verdicts
+        cells = (one_line(change.name, 60), first, last, "\n".join(map(one_line, change.moves)))
         lines.add_row(*(Text(cell, style=style) for cell in cells))
     console.print(lines)
     for note in compared.notes:

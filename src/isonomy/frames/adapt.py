@@ -168,6 +168,8 @@ def _scan(pattern: str) -> pl.LazyFrame:
         return pl.scan_parquet(files, glob=False)
     if suffixes.endswith((".csv", ".csv.gz", ".csv.zst")):
         return _scan_csv(files)
+    if suffixes.endswith((".xlsx", ".xls", ".ods")):
+        raise UsageError(f"data: {pattern} is a spreadsheet; save the sheet as CSV, and name that file.")
     raise UsageError(
         f"data: {pattern} is neither parquet nor csv (.parquet, .pq, .csv, .csv.gz, .csv.zst). If it is text with a "
         "line of column names on top, rename it to end in .csv."

@@ -5,6 +5,7 @@ Topics build expressions with these functions, so that none of them depends on a
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -130,7 +131,16 @@ class Comparison:
         }
         if all(fits[kind] for kind in self.kinds):
             return None
-        return f"column {self.column!r} is {dtype}; it cannot be compared with {self.value!r}"
+        hint = "; write dates as 2026-11-10" if fits["date"] else "; write it in quotes" if fits["text"] else ""
+        return f"column {self.column!r} is {dtype}; it cannot be compared with {self.value!r}{hint}"
+
+    def dated(self, dtype: DType | None) -> object:
+        """The value with dates in place of their text, if the column holds dates."""
+        read = datetime.fromisoformat if dtype == nw.Datetime else date.fromisoformat
+        if dtype in (nw.Date, nw.Datetime) and self.kinds == {"text"}:
+            with contextlib.suppress(ValueError):  # `mismatch` says so
+                return [read(text) for text in self.value] if isinstance(self.value, list) else read(str(self.value))
+        return self.value
 
     @property
     def kinds(self) -> set[str]:

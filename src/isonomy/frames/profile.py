@@ -8,13 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Literal
 
 import narwhals as nw
 
+from isonomy.errors import WrongType
 from isonomy.frames.expressions import flag, missing
 from isonomy.frames.source import Source
-from isonomy.frames.sums import COUNT
+from isonomy.frames.sums import COUNT, collect
 
 if TYPE_CHECKING:
     import polars as pl
@@ -77,6 +79,17 @@ def profile(column: pl.Series) -> Profile:
         texts = column.drop_nulls().cast(pl.String).unique().sort()
         return Profile(column.name, "text", len(texts), absent, tuple(texts.to_list()) if len(texts) <= FEW else ())
     return Profile(column.name, "other", 0, absent)
+
+
+def date_range(source: Source, name: str) -> str:
+    """The first and the last date of a column, in words; the message about any other column quotes no value."""
+    column = nw.col(name)
+    ends = collect(source.frame.select(column.min().alias("first"), column.max().alias("last"))).row(0)
+    try:
+        first, last = (date.fromisoformat(str(end)[:10]) for end in ends)
+    except ValueError:
+        raise WrongType(f"data.date: column {name!r} does not hold dates, such as 2026-11-10.") from None
+    return str(first) if first == last else f"{first} to {last}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ from isonomy.frames.design import (
     number_of_parts,
     smallest_type,
 )
-from isonomy.frames.expressions import LARGEST, DType, Schema, flag, missing
+from isonomy.frames.expressions import LARGEST, DType, Schema, flag, is_text, missing
 from isonomy.frames.groups import NOTHING, ROW_COUNT, Grouping, Labels, Partition, grouping, partitions
 from isonomy.frames.sums import (
     COUNT,
@@ -264,7 +264,9 @@ class Source:
             if not (dtype.is_numeric() or dtype == nw.Boolean):
                 self._refuse_objects(column)
                 need = "0 and 1" if role in request.binary else "numbers"
-                raise WrongType(f"{role}: column {column!r} is {dtype}; it must hold {need}. Recode it first.")
+                label = ', or in flag and certify name the value that counts as 1, such as positive="yes"'
+                hint = f"Recode it first{label if role in request.binary and is_text(dtype) else ''}."
+                raise WrongType(f"{role}: column {column!r} is {dtype}; it must hold {need}. {hint}")
         for dimension in request.grouping.every if request.grouping else ():
             if dimension.name in self.schema:
                 self._refuse_objects(dimension.name)

@@ -17,7 +17,7 @@ from isonomy.groups.disparities import MOST_GROUPS, ComparisonPlan, Given, Group
 from isonomy.groups.likelihood import comparison
 from isonomy.groups.likelihood.comparison import Solver
 from isonomy.groups.likelihood.lines import MetricRows
-from isonomy.groups.likelihood.profile import Corrected, lopsided
+from isonomy.groups.likelihood.profile import Corrected, OnScale, lopsided
 from isonomy.groups.likelihood.strata import SHOWN, account_for_strata
 from isonomy.groups.options import MOVED, NO_DIFFERENCE, Method, NullOption, ReferenceLike, ScaleLike, To
 from isonomy.inference import Verdict, conclude, inside, rejected
@@ -314,7 +314,9 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
     for where, part in plain.parts:
         if design is None:  # otherwise the law is that of the clusters, and groups with too few are not tested
             skewed[where] = lopsided(part, plan.alpha, among)
-        inner = part.inner if isinstance(part, Rescaled) else part
+        inner = part
+        while isinstance(inner, (Rescaled, OnScale)):
+            inner = inner.inner
         if isinstance(inner, Corrected):
             uncorrected += [str(groups[i]) for i in where[np.isnan(inner.factor)]]
     facts = [
@@ -500,6 +502,8 @@ def common_notes(
     if plan.given is not None:
         yield from _strata_notes(columns, tests["tested"], plan)
     yield from note_if("small_groups", names_of(columns, status == Status.TOO_SMALL), least=plan.min_size)
+    few = (status == Status.REFERENCE) & (columns["n"] < plan.min_size)
+    yield from note_if("small_reference", names_of(columns, few), least=plan.min_size)
     constant = first == Status.CONSTANT
     yield from note_if("constant_shares", names_of(columns, constant & tests["binary"]))
     yield from note_if("constant_values", names_of(columns, constant & ~tests["binary"]))

@@ -333,6 +333,8 @@ def _uncorrected(note: Note) -> str:
 register(
     {
         "small_groups": "Listed but not tested, because they have fewer than {least:,} rows that count: {groups}.",
+        "small_reference": "The reference, {groups}, has fewer than {least:,} rows that count, so every comparison is "
+        "rough.",
         "constant_shares": "All rows that count have the same value in {groups}: the share is 0 % or 100 %, and its "
         "interval and p-value are rough.",
         "constant_values": "All rows that count have the same value in {groups}, so chance cannot be judged: listed "

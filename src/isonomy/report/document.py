@@ -11,6 +11,7 @@ from isonomy.results import Evidence, Question, find_question
 
 FAILED = "failed"
 FINGERPRINT = "Fingerprint of the rows"  # the fact that tells whether two audits read the same rows
+DATES = "Dates of the rows"
 VERDICTS = ("violation", "within_tolerance", "inconclusive")
 
 
@@ -123,6 +124,11 @@ class Document:
     fail_on: tuple[str, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()  # provenance of the whole run: name and value
     config: str = ""  # the audit file as it was read
+
+    @property
+    def dates(self) -> str:
+        """The dates of the rows if the audit states them, otherwise the date of the run."""
+        return dict(self.facts).get(DATES) or (f"run on {self.created[:10]}" if self.created else "")
 
     @property
     def failing(self) -> tuple[Entry, ...]:

@@ -94,9 +94,9 @@ def comparison_html(comparison: AuditComparison) -> str:
         environment()
         .get_template("comparison.html")
         .render(
-            heading=wording.COMPARISON,
+            heading=wording.COMPARISON.format(len(comparison.audits)),
             headline=comparison.headline,
-            audits=[("Before", comparison.before), ("After", comparison.after)],
+            audits=comparison.audits,
             changes=comparison.changes,
             notes=comparison.notes,
             visible=visible,

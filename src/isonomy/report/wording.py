@@ -8,6 +8,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.resources import files
+from itertools import groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from isonomy.results import Question, phrases
 
 if TYPE_CHECKING:
     from isonomy.audit.compare import Move
+    from isonomy.report.document import Document
 
 _TEXTS = tomllib.loads((files("isonomy.report") / "glossary.toml").read_text(encoding="utf-8"))
 READING = tuple((entry["term"], entry["meaning"]) for entry in _TEXTS["reading"])  # in every report
@@ -71,16 +73,21 @@ SHORTENED = "The first {:,} of {:,} lines are shown here; results.json contains 
 PRINTED = "The first {:,} of {:,} lines are printed; the other {:,} are in results.json and on screen."
 NO_SCRIPT = "Charts, sorting and search need JavaScript. The tables contain every number in the charts."
 
-COMPARISON = "Comparison of two audits"
+COMPARISON = "Comparison of {} audits"
 NOT_ASKED = "Not tested"
 OTHER_OPTIONS = "The options differ ({}), so the numbers are not compared."
-OTHER_MINIMUM = "The earlier audit withheld groups below {:,} rows, the later one groups below {:,} rows."
+OTHER_MINIMUM = "The audits withheld groups below different numbers of rows: {}."
 OTHER_COMPARATOR = "Numbers are not compared where the comparator differs between the audits or is withheld in either."
 OTHER_KIND = "The audits run different kinds of test under this id, so the numbers are not compared."
-SAME_ROWS = "Both audits read the same rows. Only verdicts are compared; numbers differ only where options do."
+SAME_ROWS = "Two audits read the same rows. Only verdicts are compared; numbers differ only where options do."
 INDEPENDENT_ROWS = (
-    "Changes are judged as if the two tables were independent, which the files cannot show. If the same people are in "
-    "both, the p-values are not exact, and a change that is within its error here may still be real."
+    "Changes are judged as if the tables were independent, which the files cannot show. If the same people are in "
+    "several, the p-values are not exact, and a change that is within its error here may still be real."
+)
+FEW_CASES = "Not compared, because the rate counts fewer than {1} rows, or all but fewer than {1}, in an audit: {0}."
+SERIES = (
+    "Each number is tested once, for being the same in all audits. If the comparison is repeated after every new "
+    "audit, it will sooner or later report a change by chance."
 )
 
 
@@ -99,8 +106,18 @@ def compared(changed: int, both: int, alone: int, moved: int, numbers: int) -> s
     return f"{verdicts} of {plural(both, 'test', 'tests')} changed; {numeric}.{rest}"
 
 
+def verdict_runs(verdicts: Sequence[str]) -> str:
+    runs = [f"{verdict} ({plural(len(list(run)), 'audit', 'audits')})" for verdict, run in groupby(verdicts)]
+    return f"Verdicts in order: {', '.join(runs)}."
+
+
 def moved(move: Move, alpha: float) -> str:
-    before, after, change = move.before, move.after, move.change
+    before, after, change = move.values[0], move.values[-1], move.change
+    if len(move.values) > 2:
+        shown = {"points": phrases.percent, "ratio": phrases.number}.get(move.kind, phrases.signed)
+        first, last, low, high = map(shown, (before, after, min(move.values), max(move.values)))
+        text = f"from {first} to {last}{' points' * (move.kind == 'points')}, between {low} and {high}; not the same"
+        return f"{move.group}: {text} in all {len(move.values)} audits; adjusted {phrases.pvalue(move.adjusted)}."
     if move.kind == "points":
         ends = " to ".join(f"{'+' if value >= 0 else ''}{phrases.percent(value)}" for value in (before, after))
         text = f"from {ends} points; {phrases.apart(change, move.interval, alpha)}"
@@ -127,7 +144,7 @@ def suppression(minimum: int) -> str:
         return "No numbers were withheld: this audit sets no minimum size for a published group."
     return (
         f"Numbers of groups with fewer than {minimum:,} rows are withheld in every output of this audit, together with "
-        "those of groups from which they could be derived."
+        "those of groups from which they could be derived. A withheld group may be worse off than every group shown."
     )
 
 
@@ -155,6 +172,13 @@ def chart_label(heading: str) -> str:
     """The chart, for those who cannot see it."""
     end = "" if heading.endswith((".", "?", "!", "…")) else "."
     return f"Chart: {heading}{end} The table below it contains the same numbers."
+
+
+def exit_reason(code: int, document: Document) -> str:
+    """Why the command ends with a code other than 0, and which tests decided that."""
+    entries = document.failing if code == 1 else [entry for entry in document.entries if entry.fault]
+    cause = outcome_line(len(entries), document.fail_on).rstrip(".") if code == 1 else "Not answered"
+    return f"Exit code {code}. {cause}: {phrases.listed([entry.name for entry in entries])}."
 
 
 def outcome_line(failing: int, fail_on: tuple[str, ...]) -> str:
