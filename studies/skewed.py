@@ -113,7 +113,8 @@ def overlapping(rng: np.random.Generator, draw: Draw, rows: int) -> list[float]:
     sex, race = np.repeat(["X", "F"], [rows, n]), np.where(rng.random(n + rows) < 0.6, "White", "Black")
     race[:rows] = np.where(np.arange(rows) < 0.6 * rows, "White", "Black")
     table = {"sex": sex, "race": race, "v": draw(rng, n + rows)}
-    result = iso.flag(table, metric=VALUE, groups=["sex", "race"], reference={"race": "White"}, adjust="none")
+    metric = VALUE if draw is lognormal else iso.Metric("value", value=iso.col("v"), binary=True)
+    result = iso.flag(table, metric=metric, groups=["sex", "race"], reference={"race": "White"}, adjust="none")
     frame = result.to_frame()
     line = frame["group"].to_list().index("sex=X")
     low, high, pvalue = (float(frame[name][line]) for name in ("ci_low", "ci_high", "pvalue"))

@@ -149,7 +149,7 @@ def test_far_tails_are_finite_and_increase() -> None:
 
 
 def test_a_constant_group_takes_each_cluster_as_one_row() -> None:
-    totals = Spread(*(np.array([value]) for value in (1.0, 0.1, 40.0, 200.0, 8.0, 30.0, 0.0, 0.0)))
+    totals = Spread(*(np.array([value]) for value in (1.0, 0.1, 40.0, 200.0, 8.0, 30.0, 0.0, 0.0, 0.0, 0.0, 0.0)))
     law = totals.law(np.array([0.5]), constant=np.array([True]))
     assert law.effect.tolist() == [5.0]
     assert law.df.tolist() == [7.0]
@@ -170,3 +170,29 @@ def test_independent_rows_have_a_joint_law_of_ones() -> None:
     design = Design(np.ones(500), np.ones(500), np.ones(500), np.ones(500), None)
     law = joint_law(design, Influence.from_values(values - values.mean(0)), 3, 500.0)
     assert law.weights == pytest.approx(np.full(3, 500 / 499))
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_third_moments_are_sums_over_clusters_with_and_without_members(clustered: bool) -> None:
+    rng = np.random.default_rng(4)
+    codes, values, mass = rng.integers(-1, 3, 60), rng.normal(size=60) ** 2, rng.uniform(0.5, 2.0, 60)
+    base, loading = rng.normal(size=(60, 2)), rng.normal(size=(2, 3))
+    reached = rng.random(60) < 0.5
+    base[~reached] = 0.0
+    cluster = rng.integers(0, 15, 60) if clustered else np.arange(60)
+    clusters = Clusters.from_rows(cluster, mass) if clustered else None
+    design = Design(mass, mass**2, mass**4, np.ones(60), clusters)
+    influence = Influence.from_groups(codes, values, 3, base, loading, reached)
+    totals = spread(design, influence)
+    for group in range(3):
+        each = mass * (np.where(codes == group, values, 0.0) + base @ loading[:, group])
+        total = np.bincount(cluster, each)
+        inside = np.bincount(cluster, codes == group) > 0
+        for name, expected in {
+            "third": (total**3).sum(),
+            "second_beside": (total[~inside] ** 2).sum(),
+            "third_beside": (total[~inside] ** 3).sum(),
+        }.items():
+            assert getattr(totals, name)[group] == pytest.approx(expected, rel=1e-9), name
+        mine, theirs = totals.sides
+        assert mine.third[group] + theirs.third[group] == pytest.approx((total**3).sum(), rel=1e-9)

@@ -36,7 +36,12 @@ def test_statistic_of_a_mean_agrees_with_statsmodels(name: str, away: float) -> 
     theta = float(x.mean() + away * x.std() / np.sqrt(x.size))
     expected, p = DescStat(x).test_mean(theta, result_object=False)
     result = iso.flag(
-        {"x": x, "g": ["a"] * x.size}, metric="mean_prediction", prediction="x", groups="g", reference=theta
+        {"x": x, "g": ["a"] * x.size},
+        metric="mean_prediction",
+        prediction="x",
+        groups="g",
+        reference=theta,
+        method=iso.likelihood(correction=None),
     )
     assert result.statistic[0] == pytest.approx(expected, abs=1e-8)
     assert result.pvalue[0] == pytest.approx(p, abs=1e-8)
@@ -47,7 +52,12 @@ def test_interval_of_a_mean_agrees_with_statsmodels(name: str) -> None:
     x = datasets()[name]
     low, high = DescStat(x).ci_mean(0.05)
     result = iso.flag(
-        {"x": x, "g": ["a"] * x.size}, metric="mean_prediction", prediction="x", groups="g", reference=0.0
+        {"x": x, "g": ["a"] * x.size},
+        metric="mean_prediction",
+        prediction="x",
+        groups="g",
+        reference=0.0,
+        method=iso.likelihood(correction=None),
     )
     assert (result.ci_low[0], result.ci_high[0]) == pytest.approx((low, high), abs=1e-5)  # their root's tolerance
 

@@ -15,7 +15,7 @@ from isonomy.frames.expressions import Scalar
 from isonomy.frames.metrics import Measure, canonical
 from isonomy.groups import words
 from isonomy.groups.disparities import MOST_GROUPS, ComparisonPlan, Given, GroupEvidence, common, names_of, read
-from isonomy.groups.flag import common_notes, conclude_groups, estimate, large_differences
+from isonomy.groups.flag import OVERWHELMING, ROOT, common_notes, conclude_groups, estimate, large_differences
 from isonomy.groups.likelihood.comparison import Solver, places_of
 from isonomy.groups.likelihood.joint import Joint, NoDifference, quadratic, welch
 from isonomy.groups.likelihood.lines import Lines, MetricRows, refuse_many
@@ -36,6 +36,7 @@ from isonomy.groups.likelihood.strata import all_equal
 from isonomy.groups.options import MOVED, Disparities, Method, ReferenceLike, ScaleLike
 from isonomy.inference import Verdict, conclude
 from isonomy.inference.designs import FEWEST, Influence, JointLaw, Spread, covariance, joint_law, spread
+from isonomy.inference.effect import SKEWED_EQUALITY
 from isonomy.inference.multiplicity import adjust as adjust_pvalues
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.status import Status
@@ -434,8 +435,28 @@ def decide(
     if plan.tolerance is None:
         # Without a correction that is needed, the p-value does not keep its level.
         unsure = bool(np.isnan(joint["factor"])) and plan.correction == "auto"
+        unsure |= bool(jointly_skewed(columns, tests, joint, plan))
         shown = conclude([np.nan if unsure else joint["pvalue"]], alpha=plan.alpha)
     return {"verdict": shown.verdict, "tolerance_pvalue": adjusted, "status": status}
+
+
+def jointly_skewed(
+    columns: Mapping[str, Any], tests: Mapping[str, Any], joint: Mapping[str, Any], plan: CertifyPlan
+) -> tuple[str, ...]:
+    """The metrics that are too skewed, on average over the tested groups, for a joint test; unless p is overwhelming.
+
+    A likelihood that the caller wants uncorrected, or as published, is not stopped.
+    """
+    number = int(tests["tested"].sum())
+    if plan.likelihood.correction is None or plan.likelihood.published:
+        return ()
+    if plan.tolerance is not None or joint["pvalue"] <= OVERWHELMING * plan.alpha / number**ROOT:
+        return ()
+    metrics, (third, variance) = np.array(columns["metrics"]), tests["moments"][:2]
+    with np.errstate(all="ignore"):
+        squared = np.where(tests["tested"], third**2 / variance**3, np.nan)
+    means = {str(name): np.nanmean(squared[metrics == name]) for name in dict.fromkeys(metrics)}
+    return tuple(name for name, mean in means.items() if SKEWED_EQUALITY * mean > 1)
 
 
 def notes(
@@ -447,6 +468,8 @@ def notes(
 ) -> tuple[Note, ...]:
     test, automatic, null = joint["test"], plan.correction == "auto", joint["null_disparity"]
     more = [*common_notes(columns, tests, plan, rows)]
+    if skewed := jointly_skewed(columns, tests, joint, plan):
+        more.append(Note("joint_skewed", values={"metrics": ", ".join(skewed)}))
     if np.isnan(joint["factor"]):
         more.append(Note("uncorrected", values={"needed": automatic}))
     elif automatic and joint["factor"] != 1:

@@ -64,7 +64,8 @@ class LikelihoodOption(Option):
         Empirical or Euclidean likelihood.
     correction : {"auto", "bartlett", "adjusted"}, optional
         The correction for small groups. "auto", the default, in `flag`: if a group of a 0/1 metric or its reference has
-        fewer than 20 cases or non-cases, the skewness-corrected score statistic is used. In `certify`: Bartlett's
+        fewer than 20 cases or non-cases, the skewness-corrected score statistic is used, and T of other metrics is
+        compared with F on Welch's degrees of freedom. In `certify`: Bartlett's
         correction if the second-order term of T shows that the level would be wrong by a tenth of it or more, unless
         rows have weights or clusters, whose law covers small samples. "bartlett": T divided by its mean over its
         degrees of freedom, in closed form for known references, otherwise from resamples. "adjusted" (`flag`): one

@@ -342,8 +342,10 @@ register(
         "always_selected": "Everybody with outcome 1 was selected. If outcomes are known only for the selected, this "
         "is always so and says nothing; use ppv instead, the share with outcome 1 among the selected.",
         "skewed_groups": "The metric is too skewed for the number of rows in {groups} (about 30 times the squared "
-        "skewness are needed, more if many groups are tested). Estimates are reported, but tests and intervals would "
-        "err too often, so there is no verdict.",
+        "skewness are needed, 2 times for a two-sided test of equality, and more if many groups are tested). Estimates "
+        "are reported, but tests and intervals would err too often, so there is no verdict.",
+        "joint_skewed": "{metrics} is too skewed for the number of rows in the groups (about twice the squared "
+        "skewness are needed), so the joint test has no verdict.",
         "zero_baseline": "The reference of {groups} is 0 (or its odds are infinite), so there is no ratio: listed but "
         "not tested.",
         "empty_groups": "No row that meets the metric's condition is in {groups}: listed but not tested.",
@@ -481,6 +483,7 @@ STRATA_REFERENCES = (
     "Biometrics 41, 55-68.",
     "Robins, J., Breslow, N. and Greenland, S. (1986). Estimators of the Mantel-Haenszel variance consistent in both "
     "sparse data and large-strata limiting models. Biometrics 42, 311-323.",
+    "Miettinen, O. and Nurminen, M. (1985). Comparative analysis of two rates. Statistics in Medicine 4, 213-226.",
     "Breslow, N. E. and Day, N. E. (1980). Statistical Methods in Cancer Research I. IARC; with Tarone, R. E. (1985). "
     "On heterogeneity tests based on efficient scores. Biometrika 72, 91-95.",
 )

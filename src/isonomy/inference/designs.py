@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -171,12 +171,30 @@ class Law:
         return self.effect * t_isf(tail / 2, self.df) ** 2
 
 
+class Contribution(NamedTuple):
+    """What one side of each contrast, such as the group or its reference, contributes to the contrast's error.
+
+    ``third`` and ``variance`` are the sums of the cubed and the squared influence values, ``rows`` is the number of
+    rows of equal weight that carry as much information, ``df`` the degrees of freedom of the variance.
+    """
+
+    third: FloatArray
+    variance: FloatArray
+    rows: FloatArray
+    df: FloatArray
+
+    @classmethod
+    def of_rows(cls, third: FloatArray, variance: FloatArray, rows: FloatArray) -> Contribution:
+        return cls(third, variance, rows, np.maximum(rows - 1.0, 1.0))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
     """Sums over clusters for each contrast: of S^2 and S^4, of the masses of its members and of their squares.
 
     ``occupied`` is the number of clusters with members, ``clusters`` that of clusters with members or referents;
-    ``others`` and ``squared_others`` are the masses of referents who are not members.
+    ``others`` and ``squared_others`` are the masses of referents who are not members. ``third`` is the sum of S^3;
+    ``second_beside`` and ``third_beside`` are the sums over clusters without members.
     """
 
     second: FloatArray
@@ -187,6 +205,9 @@ class Spread:
     clusters: FloatArray
     others: FloatArray
     squared_others: FloatArray
+    third: FloatArray
+    second_beside: FloatArray
+    third_beside: FloatArray
 
     @classmethod
     def join(cls, spreads: Sequence[Spread]) -> Spread:
@@ -203,6 +224,17 @@ class Spread:
         with np.errstate(all="ignore"):
             beside = np.where(self.others > 0, self.others**2 / self.squared_others, np.inf)
             return np.minimum(self.mass**2 / self.squared_mass, beside)
+
+    @property
+    def sides(self) -> tuple[Contribution, Contribution]:
+        """What members, and clusters without members, contribute to each contrast."""
+        with np.errstate(all="ignore"):
+            mine = np.maximum(self.second - self.second_beside, 0.0), self.mass**2 / self.squared_mass
+            beside = np.where(self.others > 0, self.others**2 / self.squared_others, self.clusters - self.occupied)
+        return (
+            Contribution.of_rows(self.third - self.third_beside, *mine),
+            Contribution.of_rows(self.third_beside, self.second_beside, beside),
+        )
 
     @property
     def df(self) -> FloatArray:
@@ -228,7 +260,7 @@ class Spread:
 
 def spread(design: Design, influence: Influence) -> Spread:
     """Sums over clusters, or over rows that are clusters of their own."""
-    totals = Spread(*_over_clusters(design, influence, _powers)[:8])
+    totals = Spread(*_over_clusters(design, influence, _powers)[:11])
     # Differences of sums may leave some rounding.
     return replace(
         totals,
@@ -236,6 +268,7 @@ def spread(design: Design, influence: Influence) -> Spread:
         fourth=np.maximum(totals.fourth, 0.0),
         others=np.where(totals.others > 1e-9 * totals.others.max(initial=0.0), totals.others, 0.0),
         squared_others=np.maximum(totals.squared_others, 0.0),
+        second_beside=np.maximum(totals.second_beside, 0.0),
     )
 
 
@@ -302,7 +335,7 @@ def _dense_sums(totals: FloatArray, contrasts: int, *, whole: bool) -> list[Any]
     total, members, reference, common = np.split(totals, np.cumsum([contrasts, contrasts, 1]), axis=1)
     common = members if whole else common if common.size else np.zeros((1, contrasts))
     ones, squares, products, beside = np.ones(len(totals)), total * total, total.T @ total, reference - common
-    present = members > 0
+    present, cubes = members > 0, squares * total
     adding = present | (reference > 0) | (total != 0)
     return [
         np.diagonal(products),
@@ -313,6 +346,9 @@ def _dense_sums(totals: FloatArray, contrasts: int, *, whole: bool) -> list[Any]
         np.count_nonzero(adding, axis=0).astype(float),
         ones @ beside,
         ones @ (beside * beside),
+        ones @ cubes,
+        ones @ (squares * ~present),
+        ones @ (cubes * ~present),
         float(np.count_nonzero(adding.any(axis=1))),
         products,
     ]
@@ -334,13 +370,24 @@ def _powers(
     common = sparse.coo_array(direct.shape) if part.common is None else part.common.tocoo()
     shared = np.einsum("ei,ie->e", base[direct.row], loading[:, direct.col])
     total, beside = direct.data + shared, reference[common.row]
+    # Third powers of weights: exact where the rows of a line have equal weights, otherwise too large.
+    cube = np.sqrt(square * fourth)
+    triples = (pairs[:, :, None] * base[:, None, :]).reshape(len(base), -1)
+    thrice = np.einsum("ig,jg->ijg", both, loading).reshape(triples.shape[1], contrasts)
+    through = np.einsum("ei,ie->e", base[members.row], loading[:, members.col])
+    places = [entries.row.astype(np.int64) * contrasts + entries.col for entries in (direct, members)]
+    outside = np.zeros(total.size) if np.array_equal(*places) else ~np.isin(*places)
     either = (abs(part.direct) + part.members).tocoo()  # clusters that add to the contrast, by members or referents
 
     def over(entries: Matrix, weight: FloatArray, values: FloatArray) -> FloatArray:
         return np.bincount(entries.col, weights=weight[entries.row] * values, minlength=contrasts).astype(float)
 
+    squares, cubes = (
+        np.sum(both * (square @ pairs)[:, None], axis=0),
+        np.sum(thrice * (cube @ triples)[:, None], axis=0),
+    )
     return [
-        np.sum(both * (square @ pairs)[:, None], axis=0) + over(direct, square, total**2 - shared**2),
+        squares + over(direct, square, total**2 - shared**2),
         np.einsum("ig,ij,jg->g", both, pairs.T @ (fourth[:, None] * pairs), both)
         + over(direct, fourth, total**4 - shared**4),
         over(members, mass, members.data),
@@ -349,6 +396,9 @@ def _powers(
         number[reached].sum() + over(either, number, ~reached[either.row]),
         mass @ reference - over(common, mass, common.data),
         square @ reference**2 + over(common, square, (beside - common.data) ** 2 - beside**2),
+        cubes + over(direct, cube, total**3 - shared**3),
+        squares + over(direct, square, outside * (total**2 - shared**2)) - over(members, square, through**2),
+        cubes + over(direct, cube, outside * (total**3 - shared**3)) - over(members, cube, through**3),
     ]
 
 

@@ -9,7 +9,8 @@ import pytest
 
 import isonomy as iso
 from isonomy.groups.likelihood.joint import Patterns, _Dual
-from isonomy.groups.likelihood.overlap import Overlapping, Pair
+from isonomy.groups.likelihood.means import IDENTITY, LOG
+from isonomy.groups.likelihood.overlap import IN_GROUP, IN_REFERENCE, Overlapping, OverlapScore, Pair
 from isonomy.groups.options import LikelihoodKind as Method
 from isonomy.numerics.arrays import FloatArray
 from support.groups import moved
@@ -80,3 +81,35 @@ def test_rounding_of_many_weighted_rows_does_not_use_up_the_steps(monkeypatch: p
         pair = Pair(data, np.array([0.0, 1.0]), np.ones(2))
         assert np.isfinite(Overlapping((pair,), "el").statistic(0.0)).all()
     assert steps < 200 * 20
+
+
+N, ONES = np.array([[10.0, 24.0], [1_200.0, 800.0], [15.0, 36.0]]), np.array([[2.0, 3.0], [100.0, 80.0], [1.0, 5.0]])
+
+
+def test_the_score_of_overlapping_rates_has_the_error_of_their_likelihood() -> None:
+    for link in (IDENTITY, LOG):
+        scores, pairs = OverlapScore(N, ONES, link), []
+        for n, ones in zip(N.T, ONES.T, strict=True):
+            mass = np.column_stack([n - ones, ones]).ravel()
+            data = Patterns.from_counts(np.repeat([0, 1, 2], 2), 3, np.tile([0.0, 1.0], 3), mass)
+            pairs.append(Pair(data, IN_GROUP, IN_REFERENCE, link=link))
+        likelihood = Overlapping(tuple(pairs), "el")
+        np.testing.assert_allclose(scores.value, likelihood.value, rtol=1e-12)
+        np.testing.assert_allclose(scores.standard_error, likelihood.standard_error, rtol=1e-12)
+        np.testing.assert_allclose(scores.statistic(0.0), likelihood.statistic(0.0), rtol=0.15)
+        for end in scores.interval(3.84):
+            np.testing.assert_allclose(scores.statistic(end), 3.84, rtol=1e-6)
+    # Equality is the same hypothesis on both scales.
+    np.testing.assert_allclose(scores.statistic(0.0), OverlapScore(N, ONES).statistic(0.0), rtol=1e-9)
+
+
+def test_the_score_of_many_overlapping_rates_is_their_likelihood_ratio() -> None:
+    scores = OverlapScore(1e6 * N, 1e6 * ONES)
+    near = scores.value + 1.5 * scores.standard_error
+    np.testing.assert_allclose(scores.statistic(near), 2.25, rtol=1e-3)
+
+
+def test_overlapping_rates_without_a_case_have_an_interval() -> None:
+    low, high = OverlapScore(np.array([[10.0], [900.0], [15.0]]), np.array([[0.0], [90.0], [0.0]])).interval(3.84)
+    assert -0.13 < low[0] < -0.1
+    assert 0.0 < high[0] < 0.1

@@ -9,9 +9,11 @@ import pytest
 from scipy import stats
 
 import isonomy as iso
-from isonomy.groups.likelihood.means import Binary, Real
-from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood, lopsided
+from isonomy.groups.likelihood.means import Real
+from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
 from isonomy.groups.likelihood.region import Region, automatic_factor, second_order_term
+from isonomy.inference.designs import Contribution
+from isonomy.inference.effect import combined, too_skewed
 from isonomy.numerics.ragged import Ragged
 
 VALUE = iso.Metric("v", value=iso.col("v"))
@@ -75,24 +77,122 @@ def test_no_verdict_rests_on_few_skewed_rows() -> None:
     assert iso.flag(table, **(options | {"reference": -9.0})).verdicts[1] == "violation"
 
 
+def contribution(x: Any) -> Contribution:
+    """Groups of equal size, one row each."""
+    n = np.full(len(x), float(x.shape[1]))
+    away = x - x.mean(axis=1, keepdims=True)
+    return Contribution.of_rows((away**3).sum(axis=1) / n**3, (away**2).sum(axis=1) / n**2, n)
+
+
 def test_both_sides_of_a_difference_count() -> None:
     x = np.random.default_rng(6).lognormal(size=(2, 40))
-    means = Real(Ragged.from_codes(np.repeat([0, 1], 40), 2, x.ravel()))
-    pair = ProfileLikelihood(Kind.DISJOINT, means, np.array([0]), other=means, partner=np.array([1]))
-    least = abs(stats.skew(x[0]))  # of the tested group, which the reference is taken to have too
-    third = sum(max(abs(stats.skew(each)), least) * np.var(each) ** 1.5 / 40**2 for each in x)
-    variance = sum(np.var(each) / 40 for each in x)
-    assert lopsided(pair).tolist() == [30 * third**2 > variance**3]
-    assert not lopsided(ProfileLikelihood(Kind.FIXED, Binary([50], [1]), np.array([0]), theta=np.zeros(1))).any()
+    sides = [contribution(x[[0]]), contribution(x[[1]])]
+    whole, skewness, variance = combined(sides), np.abs(stats.skew(x, axis=1)), np.var(x, axis=1)
+    # Both count as at least as skewed and as variable as all rows.
+    wide = np.maximum(variance, variance.mean())
+    assert whole.third[0] == pytest.approx((skewness.max() * wide**1.5).sum() / 40**2)
+    assert whole.variance[0] == pytest.approx(wide.sum() / 40)
+    assert whole.effect[0] == pytest.approx(wide.sum() / variance.sum())
+    welch = stats.ttest_ind(*x, equal_var=False)
+    assert whole.df[0] == pytest.approx(welch.df, rel=1e-12)
 
 
 def test_groups_are_as_skewed_as_all_of_them_and_many_need_more_rows() -> None:
-    rng, every = np.random.default_rng(7), np.arange(40)
+    rng = np.random.default_rng(7)
     for rows, alone, together in ((100, True, True), (250, False, True), (600, False, False)):
         x = rng.exponential(size=(40, rows))
-        means = Real(Ragged.from_codes(np.repeat(every, rows), 40, x.ravel()))
-        problem = ProfileLikelihood(Kind.FIXED, means, every, theta=np.ones(40))
+        third, variance = combined([contribution(x)])[:2]
         quiet = 30 * stats.skew(x, axis=1) ** 2 < rows  # by their own rows many would do
         assert quiet.sum() > 10
-        assert lopsided(problem)[quiet].all() == alone
-        assert lopsided(problem, 0.05, 40)[quiet].all() == together
+        assert too_skewed(third, variance)[quiet].all() == alone
+        assert too_skewed(third, variance, 0.05, 40)[quiet].all() == together
+
+
+SKEWED: dict[str, dict[str, Any]] = {
+    "strata": {"reference": {"g": "c"}, "given": "s"},
+    "best": {"reference": "highest"},
+    "weights": {"reference": {"g": "c"}, "weight": "w"},
+    "clusters": {"reference": {"g": "c"}, "cluster": "k"},
+    "overlap": {"reference": {"h": "d"}, "groups": ["g", "h"]},
+    "rest": {"reference": "rest"},
+    "standardized": {"reference": {"g": "c"}, "scale": "standardized"},
+}
+
+
+@pytest.mark.parametrize("path", SKEWED)
+def test_every_path_has_the_gate(path: str) -> None:
+    rng = np.random.default_rng(8)
+    n = 60 + 60 + 1_000
+    table = {
+        "g": np.repeat(["a", "b", "c"], [60, 60, 1_000]),
+        "s": rng.integers(0, 3, n),
+        "w": rng.uniform(0.5, 1.5, n),
+    }
+    table |= {"h": rng.choice(["d", "e"], n), "k": np.arange(n) // 2}
+    options: dict[str, Any] = {"metric": VALUE, "groups": "g", **SKEWED[path]}
+    for value, closed in ((np.exp(1.5 * rng.normal(size=n)), True), (rng.normal(size=n), False)):
+        result = iso.flag(table | {"v": value}, **options)
+        status = dict(zip(map(str, result.groups), result.status, strict=True))
+        assert [status["g=a"], status["g=b"]] == (["skewed"] * 2 if closed else ["ok"] * 2)
+        assert any("too skewed" in sentence for sentence in result.warnings) == closed
+        assert closed <= (result.verdict == "inconclusive")
+
+
+def test_means_of_few_rows_have_welch_degrees_of_freedom() -> None:
+    rng = np.random.default_rng(9)
+    table = {"g": np.repeat(["a", "c"], [12, 300]), "v": rng.normal(size=312)}
+    result = iso.flag(table, metric=VALUE, groups="g", reference={"g": "c"})
+    df = stats.ttest_ind(table["v"][:12], table["v"][12:], equal_var=False).df
+    assert result.pvalue[0] == pytest.approx(stats.f.sf(result.statistic[0], 1, df), rel=1e-9)
+    plain = iso.flag(table, metric=VALUE, groups="g", reference={"g": "c"}, method=iso.likelihood(correction=None))
+    assert plain.statistic[0] == result.statistic[0]
+    assert plain.pvalue[0] == pytest.approx(stats.chi2.sf(result.statistic[0], 1), rel=1e-9)
+    assert plain.ci_high[0] < result.ci_high[0]
+
+
+def test_few_rows_on_one_side_of_the_null_have_the_p_value_of_welch() -> None:
+    """The likelihood ratio is infinite there."""
+    rng = np.random.default_rng(12)
+    table = {"g": np.repeat(["a", "c"], [10, 300]), "v": np.append(0.5 + rng.random(10), rng.normal(size=300))}
+    for scale, shift in (("difference", 0.0), ("ratio", 9.0)):
+        moved = table | {"v": table["v"] + shift}
+        result = iso.flag(moved, metric=VALUE, groups="g", reference={"g": "c"}, scale=scale)
+        welch = stats.ttest_ind(table["v"][:10], table["v"][10:], equal_var=False)
+        assert result.pvalue[0] == pytest.approx(welch.pvalue, rel=1e-6)
+        assert result.statistic[0] == pytest.approx(welch.statistic**2, rel=1e-6)
+
+
+def test_skewed_groups_are_as_variable_as_all_rows() -> None:
+    """In the gap between the two gates, T is divided by the ratio of the variances."""
+    rng = np.random.default_rng(10)
+    table = {"g": np.repeat(["a", "c"], [150, 2_000]), "v": rng.lognormal(size=2_150)}
+    table["v"][:150] = np.minimum(table["v"][:150], 8.0)
+    options: dict[str, Any] = {"metric": VALUE, "groups": "g", "reference": {"g": "c"}}
+    ours, plain = iso.flag(table, **options), iso.flag(table, **options, method=iso.likelihood(correction=None))
+    parts = [table["v"][:150], table["v"][150:]]
+    pooled = sum(part.size * np.var(part) for part in parts) / 2_150
+    wide = [max(np.var(part), pooled) / part.size for part in parts]
+    assert ours.status[0] == "ok"
+    ratio = sum(wide) / sum(np.var(part) / part.size for part in parts)
+    assert ratio > 1.2
+    raw = ProfileLikelihood(
+        Kind.DISJOINT,
+        means := Real(Ragged.from_codes(np.repeat([0, 1], [150, 2_000]), 2, table["v"])),
+        np.array([0]),
+        other=means,
+        partner=np.array([1]),
+    )
+    assert ours.statistic[0] == pytest.approx(raw.statistic(0.0)[0] / ratio, rel=1e-6)
+    assert plain.statistic[0] == pytest.approx(raw.statistic(0.0)[0], rel=1e-9)
+    assert plain.status[0] == "skewed"
+
+
+def test_skewed_groups_have_no_joint_verdict() -> None:
+    rng = np.random.default_rng(11)
+    amounts = np.where(rng.random(1_360) < 0.1, rng.lognormal(size=1_360), 0.0)
+    table = {"g": np.repeat(np.arange(7), [1_000, *[60] * 6]), "v": amounts}
+    result = iso.certify(table, metric=VALUE, groups="g", rng=0)
+    assert result.verdict == "inconclusive"
+    assert any("v is too skewed" in sentence for sentence in result.warnings)
+    table["v"] = rng.normal(size=1_360)
+    assert iso.certify(table, metric=VALUE, groups="g", rng=0).answered

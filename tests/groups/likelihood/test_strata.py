@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import optimize
+from scipy.special import xlogy
 from statsmodels.stats.contingency_tables import StratifiedTable
 
 from isonomy.groups.likelihood.strata import Scale, Strata, Stratified, StratifiedLines, accounted
 from isonomy.numerics.arrays import AnyArray, FloatArray
-from isonomy.numerics.tails import chi2_sf
+from isonomy.numerics.tails import chi2_isf, chi2_sf
 
 SCALES: tuple[Scale, ...] = ("difference", "ratio", "odds_ratio")
 
@@ -150,9 +152,61 @@ def test_a_reference_inside_the_group_is_taken_out_of_it() -> None:
 
 def test_no_variation_is_no_proof_of_equality() -> None:
     ones = strata(np.zeros(40), np.tile([1, 0], 20), np.ones(40))
-    low, high = Stratified(ones, "difference", np.array([0])).interval(3.84)
-    assert (low[0], high[0]) == (-1.0, 1.0)
+    low, high = Stratified(ones, "difference", np.array([0])).interval(chi2_isf(0.05, 1))
+    assert -0.2 < low[0] < 0.0 < high[0] < 0.2
     assert ones.equality()[0] == 0.0
+
+
+# Newcombe (1998), Statistics in Medicine 17: 873-890, table II, Miettinen and Nurminen's method.
+@pytest.mark.parametrize(
+    ("hits", "n", "others", "m", "published"),
+    [
+        (56, 70, 48, 80, (0.0528, 0.3382)),
+        (9, 10, 3, 10, (0.1700, 0.8406)),
+        (6, 7, 2, 7, (0.0342, 0.8534)),
+        (5, 56, 0, 29, (-0.0326, 0.1933)),
+        (0, 10, 0, 20, (-0.1658, 0.2844)),
+    ],
+)
+def test_one_stratum_has_the_interval_of_miettinen_and_nurminen(
+    hits: int, n: int, others: int, m: int, published: tuple[float, float]
+) -> None:
+    value = np.concatenate([np.arange(n) < hits, np.arange(m) < others]).astype(float)
+    pair = Stratified(strata(np.zeros(n + m), np.repeat([1, 0], [n, m]), value), "difference", np.array([0]))
+    assert np.concatenate(pair.interval(chi2_isf(0.05, 1))) == pytest.approx(published, abs=5e-5)
+
+
+def test_the_score_has_the_likeliest_rates_of_each_stratum() -> None:
+    whole = strata(*table(400, 2))
+    for difference in (-0.4, -0.05, 0.0, 0.3):
+        squared, gap = 0.0, 0.0
+        for n1, s1, n0, s0 in zip(whole.n1, whole.sum1, whole.n0, whole.sum0, strict=True):
+
+            def against(
+                rate: float, cells: tuple[float, ...] = (s1, n1 - s1, s0, n0 - s0), d: float = difference
+            ) -> float:
+                return -float(xlogy(cells, (rate + d, 1 - rate - d, rate, 1 - rate)).sum())
+
+            ends = max(0.0, -difference), min(1.0, 1.0 - difference)
+            rate = optimize.minimize_scalar(against, bounds=ends, method="bounded", options={"xatol": 1e-12}).x
+            one = rate + difference
+            weight, rows = n1 * n0 / (n1 + n0), n1 + n0
+            squared += weight**2 * (one * (1 - one) / n1 + rate * (1 - rate) / n0) * rows / (rows - 1)
+            gap += weight * (s1 / n1 - s0 / n0 - difference)
+        pair = Stratified(whole, "difference", np.array([0]))
+        assert pair.statistic(difference)[0] == pytest.approx(gap**2 / squared, rel=1e-5)
+    assert pair.statistic(1e-12)[0] == pytest.approx(whole.equality()[0], rel=1e-9)
+
+
+def test_contributions_are_sums_over_rows() -> None:
+    stratum, group, _ = table(200, 3)
+    value = np.random.default_rng(3).lognormal(size=200)
+    whole = strata(stratum, group, value, binary=False)
+    slope1, size1, slope0, size0 = whole.gradient("difference")[:, np.searchsorted(whole.stratum, stratum)]
+    influence = np.where(group == 1, slope1 * value + size1, slope0 * value + size0)
+    for side, rows in zip(whole.contributions("difference"), (group == 1, group == 0), strict=True):
+        assert side.third[0] == pytest.approx((influence[rows] ** 3).sum(), rel=1e-9)
+        assert side.variance[0] == pytest.approx((influence[rows] ** 2).sum(), rel=1e-9)
 
 
 @pytest.mark.parametrize("scale", SCALES)

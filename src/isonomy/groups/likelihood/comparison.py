@@ -16,31 +16,43 @@ from isonomy.errors import UsageError
 from isonomy.frames import Design, Partition
 from isonomy.groups.likelihood.lines import ENTRIES, Lines, MetricRows, Units
 from isonomy.groups.likelihood.means import IDENTITY, LOGIT, Binary, Link, Means, Real, linked, natural
-from isonomy.groups.likelihood.overlap import Overlapping, Pair, Sigma, StandardizedContrast
+from isonomy.groups.likelihood.overlap import (
+    IN_GROUP,
+    IN_REFERENCE,
+    Overlapping,
+    OverlapScore,
+    Pair,
+    Sigma,
+    StandardizedContrast,
+)
 from isonomy.groups.likelihood.profile import (
+    FEW_CASES,
     Adjusted,
     Corrected,
     Euclidean,
     Kind,
     ProfileLikelihood,
     bartlett_factor,
+    fewest_cases,
     gathered,
     odds_in_whole,
     plugged,
 )
 from isonomy.groups.likelihood.strata import CROWDED, Scale, Strata, Stratified, StratifiedLines, strata_influence
 from isonomy.groups.options import Reference, To
-from isonomy.inference.designs import FEWEST, Influence, Law, Spread, covariance, spread
+from isonomy.inference.designs import FEWEST, Contribution, Influence, Law, Spread, covariance, spread
 from isonomy.inference.effect import (
     DRAWS,
     RATE_DRAWS,
     AgainstBest,
+    Combined,
     Designed,
     Effect,
     Hypothesis,
     Part,
     Parts,
     Rescaled,
+    combined,
     every_pair,
     null_pvalues,
     widest,
@@ -115,6 +127,11 @@ def _referents(sums: MetricRows, reference: Reference, group: BoolArray) -> Bool
     if reference.to is To.REST:
         return ~group
     return np.ones_like(group) if sums.in_reference is None else sums.in_reference
+
+
+def _design(sums: MetricRows) -> Design:
+    """The design of the rows, or that of independent rows without weights."""
+    return sums.design or Design(sums.mass, sums.mass, sums.mass, sums.counts, None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -281,10 +298,36 @@ class Solver:
         pairs = [(side, g) for side in self.sides for g in range(side.status.size)]
         return np.array([self._standardized(side, g, g if best else None).fit()[2] for side, g in pairs])
 
+    @property
+    def automatic(self) -> bool:
+        """Whether small groups are corrected; a plugged-in reference is the published statistic, unchanged."""
+        return self.scored and (self.reference.joint or self.reference.to is To.NUMBER)
+
+    @property
+    def welch(self) -> bool:
+        """Whether T of these groups, which are not 0/1, is compared with F on Welch's degrees of freedom."""
+        return self.automatic and not self.sums.binary and self.sums.design is None
+
+    def contributions(self, side: Side) -> tuple[Contribution, Contribution]:
+        """What groups and references contribute to the third moment and the variance of each disparity."""
+        if side.strata is not None and self.sums.design is None:
+            return side.strata.contributions(self.scale)
+        codes, groups = side.partition.codes, len(side.partition.groups)
+        # A standardized difference has the law of the difference, which needs less memory.
+        plain = replace(self, sigma=None) if codes.size * groups > ENTRIES else self
+        influence = plain.influence(side)
+        if self.sums.measure.functional:  # the influence of the reference is not that of members
+            members = Influence.from_groups(codes, np.zeros(codes.size), groups).members
+            influence = replace(influence, members=members)
+        return spread(_design(self.sums), influence).sides
+
     def parts(self, side: Side) -> list[Part]:
         tested, reference = side.tested, self.reference
         if side.strata is not None:
-            return [(tested, Stratified(side.strata, self.scale, tested))]
+            law = None
+            if self.welch:
+                law = Law(np.ones(tested.size), combined(side.strata.contributions(self.scale)).df[tested])
+            return [(tested, Stratified(side.strata, self.scale, tested, law))]
         if reference.to.best and reference.joint:
             if tested.size < 2:
                 return []
@@ -350,9 +393,7 @@ class Solver:
             return Corrected(problem, bartlett_factor(problem, self.resamples, self.rng))
         if self.correction == "adjusted":
             return Adjusted(problem)
-        # A plugged-in reference is the published statistic, unchanged.
-        scored = self.scored and (self.reference.joint or self.reference.to is To.NUMBER)
-        return problem.scoring_few() if scored else problem
+        return problem.scoring_few() if self.automatic else problem
 
     def pair(self, side: Side, first: IntArray, second: IntArray) -> Effect:
         members = list(zip(first.tolist(), second.tolist(), strict=True))
@@ -363,10 +404,13 @@ class Solver:
             pairs = Overlapping(tuple(self._standardized(side, a, b) for a, b in members), self.method)
         else:
             pairs = self._compared(Kind.DISJOINT, side.means, first, side.means, second)
-        if self.sums.design is None:
-            return pairs
         with np.errstate(all="ignore"):
             variance = side.means.variance / side.means.n
+        if self.welch:
+            rows = [Contribution.of_rows(0.0 * variance[i], variance[i], side.means.n[i]) for i in (first, second)]
+            return Designed(pairs, Law(np.ones(first.size), combined(rows).df))
+        if self.sums.design is None:
+            return pairs
         effect, totals = pair_effect(self.sums.design, self.influence(side), variance, first, second)
         return Designed(pairs, Law(effect, np.minimum(totals.effective[first], totals.effective[second]) - 1.0))
 
@@ -393,11 +437,22 @@ class Solver:
             if self.correction is not None:
                 raise UsageError("correction: not available for a reference that overlaps a group in part.")
             units, lines = sums.standard(sums.inside)
-            mine, theirs = np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0])
             # By which of the two they are in; rows in neither are left out.
             patterns = [lines.patterns((codes == g).astype(np.intp) + 2 * chosen - 1, 3) for g in which]
-            pairs = [Pair(data, mine, theirs, link=self.link, center=units.zero) for data in patterns]
-            parts.append((which, self._overlapping(pairs, units, float(sums.mass.sum()))))
+            few = np.zeros(which.size, dtype=bool)
+            if self.scored and sums.binary and self.link is not LOGIT:
+                n, ones = (
+                    np.column_stack(part) for part in zip(*((data.n, data.first[0]) for data in patterns), strict=True)
+                )
+                few = (fewest_cases(means, which) < FEW_CASES) | (fewest_cases(level, first[which]) < FEW_CASES)
+                parts.append((which[few], OverlapScore(n[:, few], ones[:, few], self.link)))
+            pairs = [
+                Pair(data, IN_GROUP, IN_REFERENCE, link=self.link, center=units.zero)
+                for data, scored in zip(patterns, few, strict=True)
+                if not scored
+            ]
+            if pairs:
+                parts.append((which[~few], self._overlapping(pairs, units, float(sums.mass.sum()))))
         return parts
 
 
@@ -422,6 +477,37 @@ def likelihoods(solvers: Sequence[Solver]) -> Parts:
         with np.errstate(divide="ignore", invalid="ignore"):
             disparity = disparity / np.concatenate([solver.deviations() for solver in solvers])
     return gathered(disparity, parts, first.link)
+
+
+def moments(solvers: Sequence[Solver], tested: BoolArray) -> Combined:
+    """The third moment, the variance, the error and the degrees of freedom of each difference, by influence values.
+
+    Rates have a law of their own and count as not skewed. A group compared with the best of all groups is as skewed as
+    the worst of its pairs. The degrees of freedom of pairs and of strata are part of their law.
+    """
+    third, variance, squared, df, effect = np.tile([[0.0], [1.0], [0.0], [np.inf], [1.0]], tested.size)
+    start = 0
+    for solver in solvers:
+        for side in solver.sides:
+            local = np.flatnonzero(tested[start : start + side.status.size])
+            places = start + local
+            start += side.status.size
+            if solver.sums.binary or not local.size:
+                continue
+            mine, theirs = (Contribution(*(part[local] for part in half)) for half in solver.contributions(side))
+            whole, best = combined([mine, theirs]), solver.reference.to.best
+            third[places], variance[places] = whole.third, whole.variance
+            if best and local.size > 1:
+                first, second = every_pair(local.size)
+                thirds, variances = (part[first] + part[second] for part in whole[:2])
+                order = np.lexsort((-(thirds**2) / variances**3, first))
+                worst = order[np.flatnonzero(np.diff(first[order], prepend=-1))]
+                third[places], variance[places] = thirds[worst], variances[worst]
+            elif not best and side.strata is None:
+                effect[places] = whole.effect if solver.automatic else 1.0
+                if solver.welch:
+                    squared[places], df[places] = whole.squared, whole.df
+    return Combined(third, variance, squared, df, effect)
 
 
 # ---- the family of all groups
@@ -485,7 +571,7 @@ def treated_otherwise(solvers: Sequence[Solver], parts: Parts) -> Parts | None:
     again = [
         replace(solver, reference=reference, correction=None if counted else solver.correction) for solver in solvers
     ]
-    others, totals = likelihoods(again), combined_spread(again)
+    others, totals = replace(parts, parts=likelihoods(again).parts), combined_spread(again)
     return others if totals is None else others.under(law_of_design(again, totals))
 
 
@@ -588,9 +674,7 @@ def rate_draws(
 
 
 def _covariance(solver: Solver, tested: BoolArray) -> FloatArray:
-    sums = solver.sums
-    design = sums.design or Design(sums.mass, sums.mass, sums.mass, sums.counts, None)
-    return covariance(design, Influence.join(list(map(solver.influence, solver.sides)), tested))
+    return covariance(_design(solver.sums), Influence.join(list(map(solver.influence, solver.sides)), tested))
 
 
 def _null_draws(

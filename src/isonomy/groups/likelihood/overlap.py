@@ -9,6 +9,14 @@ disparity d the group's mean is ρ = θ + d σ. σ is an estimate with influence
 1_G (x - ρ) and 1_R (x - ρ + d σ) + d P(R) ψ, with ρ profiled. At d = 0 they do not depend on σ, and T is that of the
 difference. σ is the root of a mean of squares about a mean m, and ψ = ((x - m)² - σ²) / 2σ: the error of m does not
 matter, because the mean of squares is smallest there.
+
+Rates with few cases have a score statistic instead. Rows fall into three patterns k: in the group alone, in the
+reference alone, in both. Every row has the coefficient a = 1_G/n_G - ρ 1_R/n_R in the contrast L = Σ a x - ε, whose
+null value is 0; ρ is the ratio tested (1 for a difference) and ε the difference tested (0 for a ratio). The likeliest
+rates m_k with Σ n_k a_k m_k = ε satisfy p_k - m_k = ν a_k m_k (1 - m_k): one root in ν. With these rates a row has the
+influence a (x - m_k) + b_k on L, where b_k = 1_G (m_k - m_G)/n_G - ρ 1_R (m_k - m_R)/n_R is due to the chance sizes of
+the patterns. The sums of its square and cube are the variance and the third moment of L at the null, and the root
+L/√V is corrected for skewness as in `profile`.
 """
 
 from __future__ import annotations
@@ -21,14 +29,17 @@ import numpy.typing as npt
 from scipy import optimize
 
 from isonomy.groups.likelihood.joint import Functions, Joint, Patterns
-from isonomy.groups.likelihood.means import IDENTITY, LOGIT, Link
+from isonomy.groups.likelihood.means import IDENTITY, LOG, LOGIT, Binary, Link
+from isonomy.groups.likelihood.profile import STEP, score_statistic
 from isonomy.inference.effect import Effect, Limits
-from isonomy.numerics.arrays import BoolArray, FloatArray
-from isonomy.numerics.roots import root
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.roots import root, roots
 from isonomy.numerics.status import Status
 
 # The rows whose standard deviation is the unit: all, the group and its reference about their means, the reference.
 Sigma = Literal["population", "pooled", "reference"]
+# The patterns of rows that are in a group, in its reference, and in both.
+IN_GROUP, IN_REFERENCE = np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0])
 # Doublings of the step that brackets an interval's end, starting from one standard error.
 DOUBLINGS = 40
 
@@ -274,3 +285,92 @@ class Overlapping(Effect):
                 break
             inner, step = step, 2.0 * step
         return sign * np.inf
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OverlapScore(Effect):
+    """The score statistics of groups and references that overlap, for 0/1 rows.
+
+    ``n`` and ``ones`` have one column per pair, and a row for each pattern: in the group, in the reference, in both.
+    The disparities are differences or, with the link `LOG`, logarithms of ratios.
+    """
+
+    n: FloatArray
+    ones: FloatArray
+    link: Link = IDENTITY
+
+    def _sides(self, rates: FloatArray, pairs: IntArray | slice = slice(None)) -> tuple[FloatArray, ...]:
+        """For both sides, each pattern's share of the side's rows per row, and the rate of the side."""
+        n = self.n[:, pairs]
+        shares = [member[:, None] / (member @ n) for member in (IN_GROUP, IN_REFERENCE)]
+        return shares[0], shares[1], (shares[0] * n * rates).sum(axis=0), (shares[1] * n * rates).sum(axis=0)
+
+    def _moments(self, rates: FloatArray, ratio: FloatArray, pairs: IntArray | slice = slice(None)) -> Limits:
+        """The variance and the third moment of the contrast at these rates."""
+        mine, theirs, group, reference = self._sides(rates, pairs)
+        slope = mine - ratio * theirs
+        level = mine * (rates - group) - ratio * theirs * (rates - reference)
+        n, spread = self.n[:, pairs], rates * (1.0 - rates)
+        third = slope**3 * spread * (1.0 - 2.0 * rates) + 3.0 * slope**2 * spread * level + level**3
+        return (n * (slope**2 * spread + level**2)).sum(axis=0), (n * third).sum(axis=0)
+
+    @property
+    def value(self) -> FloatArray:
+        _, _, group, reference = self._sides(self.ones / np.maximum(self.n, 1.0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.link.forward(group) - self.link.forward(reference))
+
+    @property
+    def standard_error(self) -> FloatArray:
+        rates = self.ones / np.maximum(self.n, 1.0)
+        group, reference = self._sides(rates)[2:]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = group / reference if self.link is LOG else np.ones_like(group)
+            return np.asarray(np.sqrt(self._moments(rates, ratio)[0]) / self.link.unit(group))
+
+    def statistic(self, disparity: npt.ArrayLike) -> FloatArray:
+        target = np.broadcast_to(np.asarray(disparity, dtype=float), self.value.shape)
+        return self._tested(target, np.arange(target.size))
+
+    def _tested(self, disparity: FloatArray, pairs: IntArray) -> FloatArray:
+        ratio = np.exp(disparity) if self.link is LOG else np.ones_like(disparity)
+        shift = np.zeros_like(disparity) if self.link is LOG else disparity
+        n, rates = self.n[:, pairs], self.ones[:, pairs] / np.maximum(self.n[:, pairs], 1.0)
+        mine, theirs, group, reference = self._sides(rates, pairs)
+        slope, gap = mine - ratio * theirs, group - ratio * reference - shift
+        counts, every = Binary(np.ones(rates.size), rates.ravel()), np.arange(rates.size).reshape(rates.shape)
+
+        def away(force: FloatArray, active: IntArray) -> tuple[FloatArray, FloatArray]:
+            point = counts.point(force * slope[:, active], every[:, active])
+            weight = n[:, active] * slope[:, active]
+            total = (weight * point.mean).sum(axis=0) - shift[active]
+            return total, (weight * slope[:, active] * point.dmean).sum(axis=0)
+
+        unlimited = np.full(pairs.size, np.inf)
+        solution = roots(away, -unlimited, unlimited, x0=np.zeros(pairs.size), direction="decreasing")
+        with np.errstate(all="ignore"):
+            variance, third = self._moments(counts.point(solution.x * slope, every).mean, ratio, pairs)
+            root = np.abs(gap) / np.sqrt(variance)
+            skewness = np.maximum(np.sign(gap) * third / variance**1.5, -1.0 / root)
+            statistic = score_statistic(root**2, skewness * root**3)
+        return np.where(gap == 0, 0.0, np.where(solution.ok & (variance > 0), statistic, np.inf))
+
+    def interval(self, critical: npt.ArrayLike) -> Limits:
+        level = np.sqrt(np.broadcast_to(np.asarray(critical, dtype=float), self.value.shape))
+        return self._end(level, -1.0), self._end(level, 1.0)
+
+    def _end(self, level: FloatArray, sign: float) -> FloatArray:
+        """Where the root of T reaches ``level``, on one side of the estimate; NaN without an estimate."""
+        value, limit = self.value, 1.0 if self.link is IDENTITY else np.inf
+        known = np.flatnonzero(np.isfinite(value))
+
+        def gap(x: FloatArray, active: IntArray) -> tuple[FloatArray, FloatArray]:
+            pairs = known[active]
+            here, near = (np.sqrt(self._tested(value[pairs] + sign * at, pairs)) for at in (x, x * (1.0 + STEP)))
+            return here - level[pairs], (near - here) / (STEP * x)
+
+        room, error = limit - sign * value[known], self.standard_error[known]
+        solution = roots(gap, np.zeros(known.size), room, x0=level[known] * error, direction="increasing")
+        end = np.full(value.shape, np.nan)
+        end[known] = np.where(solution.ok, value[known] + sign * solution.x, sign * limit)
+        return end

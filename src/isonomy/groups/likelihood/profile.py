@@ -81,7 +81,7 @@ from isonomy.groups.likelihood.means import (
     linked,
     natural,
 )
-from isonomy.inference.effect import Effect, Limits, Part, Parts, Rescaled, too_skewed
+from isonomy.inference.effect import Effect, Limits, Part, Parts
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.roots import Values, roots
@@ -171,8 +171,8 @@ class ProfileLikelihood(Effect):
         """The same problems, with the score statistic if either side has few cases or few non-cases."""
         few = np.zeros(self.group.size, dtype=bool)
         for means, index in ((self.groups, self.group), (self.other, self.partner)):
-            if index.size and isinstance(counts := natural(means), Binary):
-                few |= np.minimum(counts.ones, counts.n - counts.ones)[index] < FEW_CASES
+            if index.size and isinstance(natural(means), Binary):
+                few |= fewest_cases(means, index) < FEW_CASES
         return replace(self, scored=few)
 
     def plugged(self) -> ProfileLikelihood:
@@ -364,6 +364,13 @@ class ProfileLikelihood(Effect):
             # The score statistic is bounded: it may jump over the level where the curve ends.
             jumped = scored & ~(np.abs(np.sqrt(there.statistic) - target) <= MET * target)
         return np.where(solution.ok & ~jumped, there.disparity, limit)
+
+
+def fewest_cases(means: Means, index: IntArray) -> FloatArray:
+    """The cases or the non-cases of 0/1 groups, whichever are fewer."""
+    counts = natural(means)
+    assert isinstance(counts, Binary)
+    return np.minimum(counts.ones, counts.n - counts.ones)[index]
 
 
 def _points(means: Means, coordinate: FloatArray, index: IntArray) -> tuple[Point, Point]:
@@ -764,38 +771,3 @@ def plugged(effect: Effect) -> Effect | None:
             problem, 1.0 + bartlett_constant(problem.groups, problem.group) / problem.groups.n[problem.group]
         )
     return None
-
-
-def lopsided(effect: Effect, alpha: float = 0.05, tests: int = 1) -> BoolArray:
-    """Which disparities have too few rows, for so skewed a metric, for any verdict at ``alpha`` over all ``tests``.
-
-    The criterion is the squared skewness of the disparity's estimate, with both sides added up: equal groups err by as
-    much as their means do. A group counts as at least as skewed as all groups together, since few rows seldom show how
-    far the tail reaches. False where the rows are not available: references that overlap a group in part or bring
-    influence values, and comparisons with the best group or within strata.
-    """
-    inner = effect
-    while isinstance(inner, (Rescaled, OnScale, Variant)):
-        inner = inner.problem if isinstance(inner, Variant) else inner.inner
-    if not isinstance(inner, ProfileLikelihood) or not isinstance(rows := natural(inner.groups), Real):
-        return np.zeros(effect.value.shape, dtype=bool)
-    groups = np.unique(inner.group)
-    second, third = (rows.moments.central(k)[groups] for k in (2, 3))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        common = float(np.nan_to_num(abs(rows.n[groups] @ third) / (rows.n[groups] @ second**1.5)))
-        third, variance = _third_moment(rows, inner.group, common)
-        if inner.kind is not Kind.FIXED:
-            other = _third_moment(natural(inner.other), inner.partner, common)
-            third, variance = third + other[0], variance + other[1]
-        return too_skewed(third, variance, alpha, tests)
-
-
-def _third_moment(means: Means, index: IntArray, skewness: float) -> tuple[FloatArray, FloatArray]:
-    """The absolute third moment and the variance of each group's mean, for rows with at least this ``skewness``."""
-    assert isinstance(means, Tilted)
-    third = means.moments.central(3)[index]
-    for i in np.flatnonzero(~means.moments.usable[index] & (means.n[index] > 0)):
-        values, weights = means.values(int(index[i]))
-        third[i] = np.average((values - means.mean[index[i]]) ** 3, weights=weights)
-    third = np.maximum(np.abs(third), skewness * means.variance[index] ** 1.5)
-    return third / means.n[index] ** 2, means.variance[index] / means.n[index]

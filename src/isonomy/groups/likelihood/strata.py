@@ -15,7 +15,10 @@ The adjusted means Σ w (s1/n1) / Σ w and Σ w (s0/n0) / Σ w give the differen
 the odds ratio: there the group's adjusted rate is the one with that odds ratio to its reference.
 
 At equality T is Cochran, Mantel and Haenszel's statistic, (Σ w (s1/n1 - s0/n0))² over its permutation variance,
-Σ n1 n0 / (N (N - 1)) times the stratum's sum of squares. Elsewhere T is the squared distance in standard errors.
+Σ n1 n0 / (N (N - 1)) times the stratum's sum of squares. Elsewhere T is the squared distance in standard errors, on
+Welch's degrees of freedom for numbers other than 0/1. For differences of rates it is the stratified score statistic of
+Miettinen and Nurminen (1985, Statistics in Medicine 4: 213-226): the error is that of the likeliest rates with the
+tested difference, stratum by stratum. At equality this is Cochran, Mantel and Haenszel's statistic again.
 
 The strata account for the unconditional disparity minus (for ratios, divided by) the one within strata.
 """
@@ -32,9 +35,10 @@ import numpy.typing as npt
 from isonomy.frames import Design, Partition
 from isonomy.groups.likelihood.joint import quadratic
 from isonomy.groups.likelihood.lines import MetricRows, refuse_many
-from isonomy.inference.designs import Influence, Law, covariance, joint_law, spread
+from isonomy.inference.designs import Contribution, Influence, Law, covariance, joint_law, spread
 from isonomy.inference.effect import Effect, Fieller, Limits, Wald
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from isonomy.numerics.roots import roots
 from isonomy.numerics.tails import chi2_isf, chi2_sf
 
 Scale = Literal["difference", "ratio", "odds_ratio"]
@@ -48,6 +52,8 @@ SHOWN = 10_000
 # With weights or clusters, the largest factor by which small strata may understate a variance: how much they do depends
 # on how clusters are spread over strata, so there is no test beyond it.
 CROWDED = 1.1
+# The step by which the score of a difference of rates is differentiated.
+STEP = 1e-7
 WITHHELD = "(withheld)"  # the name of all withheld strata, as one
 
 
@@ -62,8 +68,9 @@ class Strata:
 
     ``group`` is the group of each pair (of ``size`` groups), ``stratum`` its stratum; ``n1``, ``sum1``, ``square1`` are
     the rows, the sum and the sum of squares of the group there, ``n0``, ``sum0``, ``square0`` those of the rows that it
-    is compared with. Squares are about ``center``. ``elsewhere`` has, for each group, n0, sum0 and square0 over all
-    strata in which the group has no row, and ``absent`` the number of these.
+    is compared with. Squares are about ``center``, and so are ``cubes``, the sums of cubes on both sides (2 x pairs;
+    None for 0/1 rows). ``elsewhere`` has, for each group, n0, sum0 and square0 over all strata in which the group has
+    no row, and ``absent`` the number of these.
     """
 
     binary: bool
@@ -79,6 +86,7 @@ class Strata:
     square0: FloatArray
     elsewhere: FloatArray
     absent: IntArray
+    cubes: FloatArray | None = None
 
     def total(self, values: npt.ArrayLike) -> FloatArray:
         weights = np.broadcast_to(np.asarray(values, dtype=float), self.group.shape)
@@ -247,6 +255,24 @@ class Strata:
             first, second = (1.0 / below, above / below**2) if scale == "difference" else (1.0 / above, 1.0 / below)
             return (first * np.stack(up) - second * np.stack(down)) / rows
 
+    def contributions(self, scale: Scale) -> tuple[Contribution, Contribution]:
+        """What the two sides contribute to each group's estimate, by the influence values of their rows."""
+        assert self.cubes is not None
+        gradient, rows, spreads = self.gradient(scale), (self.n1, self.n0), self.spreads
+        squares, sides = (self.square1, self.square0), []
+        for i, (n, mean, spread1, square) in enumerate(zip(rows, self.means, spreads, squares, strict=True)):
+            slope, level, away = gradient[2 * i], gradient[2 * i] * mean + gradient[2 * i + 1], mean - self.center
+            third = self.cubes[i] - 3.0 * away * square + 2.0 * n * away**3  # about the mean of the stratum
+            cubes = slope**3 * third + 3.0 * slope**2 * level * spread1 + n * level**3
+            second = slope**2 * spread1 + n * level**2
+            cubes, second, loading = (np.where(self.informative, part, 0.0) for part in (cubes, second, np.abs(slope)))
+            with np.errstate(all="ignore"):
+                variance = self.total(second)
+                effective = self.total(n * loading) ** 2 / self.total(n * loading**2)
+                df = variance**2 / self.total(second**2 / np.maximum(n - 1.0, 1.0))
+            sides.append(Contribution(self.total(cubes), variance, effective, df))
+        return sides[0], sides[1]
+
     def levels(self, scale: Scale) -> FloatArray:
         """The derivatives of the mean influence of a pair's rows by its mean1 and mean0, then of the others' rows.
 
@@ -303,9 +329,12 @@ class Strata:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stratified(Effect):
+    """The disparities within strata of the groups ``index``; Wald's T has the ``law``, if there is one."""
+
     strata: Strata
     scale: Scale
     index: IntArray
+    law: Law | None = None
 
     @property
     def value(self) -> FloatArray:
@@ -323,26 +352,83 @@ class Stratified(Effect):
             center = self.value if self.scale == "difference" else np.log(self.value)
             return Wald(center, np.sqrt(self.strata.variance(self.scale)[self.index]))
 
+    @property
+    def _scored(self) -> bool:
+        return self.strata.binary and self.scale == "difference"
+
     def statistic(self, disparity: npt.ArrayLike) -> FloatArray:
-        """Cochran, Mantel and Haenszel's statistic at equality, else the squared distance in standard errors."""
+        """Cochran, Mantel and Haenszel's statistic at equality.
+
+        Elsewhere the squared distance in standard errors; for differences of rates, Miettinen and Nurminen's.
+        """
         target = np.broadcast_to(np.asarray(disparity, dtype=float), self.index.shape)
         plain = self.scale == "difference"
-        with np.errstate(all="ignore"):
-            distance = self._wald.statistic(target if plain else np.log(target))
+        if self._scored:
+            distance = self._score(target, np.arange(self.index.size)) ** 2
+        else:
+            with np.errstate(all="ignore"):
+                distance = self._wald.statistic(target if plain else np.log(target))
+            distance = distance if self.law is None else self.law.chi_square(distance)
         return np.where(target == (0.0 if plain else 1.0), self.strata.equality()[self.index], distance)
 
     def interval(self, critical: npt.ArrayLike) -> Limits:
-        """The disparities within sqrt(critical) standard errors; all possible ones if the error is unknown."""
-        wald, bounded = self._wald, self.strata.binary and self.scale == "difference"
-        limit, error = 1.0 if bounded else np.inf, wald.standard_error
+        """The disparities with T at most ``critical``; all possible ones if the error is unknown."""
+        level = np.broadcast_to(np.asarray(critical, dtype=float), self.index.shape)
+        if self._scored:
+            return self._end(level, -1.0), self._end(level, 1.0)
+        wald, level = self._wald, level if self.law is None else self.law.critical(level)
         with np.errstate(all="ignore"):
+            error = wald.standard_error
             known = np.isfinite(wald.value) & (error > 0) & np.isfinite(error)
-            low, high = wald.interval(critical)
-            low, high = (
-                np.where(known, np.maximum(low, -limit), -limit),
-                np.where(known, np.minimum(high, limit), limit),
-            )
+            low, high = wald.interval(level)
+            low, high = np.where(known, low, -np.inf), np.where(known, high, np.inf)
             return (low, high) if self.scale == "difference" else (np.exp(low), np.exp(high))
+
+    def _score(self, disparity: FloatArray, which: IntArray) -> FloatArray:
+        """The distance of the groups ``which`` from these differences of rates, in standard errors at the null."""
+        strata, null = self.strata, np.zeros(self.strata.size)
+        null[self.index[which]] = disparity
+        common, weight = null[strata.group], np.where(strata.informative, strata.weight, 0.0)
+        mine, theirs = strata.means
+        with np.errstate(all="ignore"):
+            variance = np.where(strata.informative, weight**2 * restricted_variance(strata, common), 0.0)
+            gap, squared = strata.total(weight * (mine - theirs - common)), strata.total(variance)
+            score = np.where(squared > 0, gap / np.sqrt(squared), np.sign(gap) * np.inf)
+        return np.where(gap == 0, 0.0, score)[self.index[which]]
+
+    def _end(self, level: FloatArray, sign: float) -> FloatArray:
+        """Where the score reaches the root of ``level``, on one side of the estimate."""
+        value, target = self.value, np.sqrt(level)
+        known = np.isfinite(value)
+
+        def gap(x: FloatArray, active: IntArray) -> tuple[FloatArray, FloatArray]:
+            which = np.flatnonzero(known)[active]
+            here, near = (-sign * self._score(sign * at, which) for at in (x, x - STEP))
+            return here - target[which], (here - near) / STEP
+
+        start = np.clip(sign * value[known], -1.0, 1.0)
+        solution = roots(gap, start, np.ones(start.size), x0=0.5 * (start + 1.0), direction="increasing")
+        end = np.full(value.size, sign)
+        end[known] = np.where(solution.ok, sign * solution.x, sign)
+        return end
+
+
+def restricted_variance(strata: Strata, difference: FloatArray) -> FloatArray:
+    """The variance of each pair's difference of rates under the likeliest rates that differ by ``difference``.
+
+    In closed form (Miettinen and Nurminen 1985, appendix 1), with their factor N / (N - 1).
+    """
+    n1, n0, s0, rows, d = strata.n1, strata.n0, strata.sum0, strata.rows, difference
+    hits = strata.sum1 + s0
+    square = ((n1 + 2.0 * n0) * d - rows - hits) / (3.0 * rows)
+    linear = ((n0 * d - rows - 2.0 * s0) * d + hits) / (3.0 * rows)
+    constant = s0 * d * (1.0 - d) / rows
+    bend = square**3 - 1.5 * square * linear + 0.5 * constant
+    reach = np.where(bend < 0, -1.0, 1.0) * np.sqrt(np.maximum(square**2 - linear, 0.0))
+    angle = (np.pi + np.arccos(np.clip(np.nan_to_num(bend / reach**3), -1.0, 1.0))) / 3.0
+    rate = np.clip(2.0 * reach * np.cos(angle) - square, np.maximum(0.0, -d), np.minimum(1.0, 1.0 - d))
+    spread = (rate + d) * (1.0 - rate - d) / n1 + rate * (1.0 - rate) / n0
+    return np.maximum(spread, 0.0) * rows / (rows - 1.0)
 
 
 class StratifiedLines:
@@ -367,7 +453,7 @@ class StratifiedLines:
         self.codes, self.stratum, self.value, self.mass, self.compared = codes, stratum, value, mass, compared
         self.wide = wide = int(stratum.max(initial=-1)) + 1
         center = 0.0 if binary else float(mass @ value / mass.sum())
-        sums = np.stack([mass, mass * value, mass * (value - center) ** 2])
+        sums = np.stack([mass, *(mass * power for power in (value, (value - center) ** 2, (value - center) ** 3))])
         theirs = sums if compared is None else sums * compared
         pair, place = np.unique(np.where(codes >= 0, codes * wide + stratum, -1), return_inverse=True)
         inside = pair >= 0
@@ -383,12 +469,13 @@ class StratifiedLines:
         present = np.stack([np.bincount(group, part, minlength=size) for part in facing[:, where]])
         filled = np.bincount(group, facing[0, where] > 0, minlength=size)
         weighing = mine[0] + other[0] > 0
-        n1, sum1, square1, n0, sum0, square0 = np.vstack([mine, other])[:, weighing].astype(float)
+        n1, sum1, square1, cube1, n0, sum0, square0, cube0 = np.vstack([mine, other])[:, weighing].astype(float)
         self.strata = Strata(
             *(binary, center, size, group[weighing], where[weighing]),
             *(n1, sum1, square1, n0, sum0, square0),
-            elsewhere=facing.sum(axis=1)[:, None] - present,
+            elsewhere=(facing.sum(axis=1)[:, None] - present)[:3],
             absent=(np.count_nonzero(facing[0]) - filled).astype(np.intp),
+            cubes=None if binary else np.stack([cube1, cube0]),
         )
 
     @classmethod
