@@ -786,7 +786,7 @@ def lopsided(effect: Effect, alpha: float = 0.05, tests: int = 1) -> BoolArray:
     while isinstance(inner, (Rescaled, OnScale, Variant)):
         inner = inner.problem if isinstance(inner, Variant) else inner.inner
     if not isinstance(inner, ProfileLikelihood) or not isinstance(rows := natural(inner.groups), Real):
-        return np.zeros(effect.value.shape, dtype=bool)
+        return inner.lopsided(alpha, tests)
     groups = np.unique(inner.group)
     second, third = (rows.moments.central(k)[groups] for k in (2, 3))
     with np.errstate(invalid="ignore", divide="ignore"):
