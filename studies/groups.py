@@ -13,8 +13,8 @@ from scipy import stats
 
 import isonomy as iso
 from isonomy.frames.design import Clusters, Design
+from isonomy.groups.likelihood.functionals import evaluate
 from isonomy.groups.likelihood.joint import Patterns
-from isonomy.groups.likelihood.lines import evaluate
 from isonomy.groups.likelihood.means import IDENTITY, LINKS, LOG, LOGIT, Binary, linked
 from isonomy.groups.likelihood.overlap import Overlapping, Pair, StandardizedContrast
 from isonomy.groups.likelihood.profile import Kind, OnScale, ProfileLikelihood, odds_in_whole

@@ -18,6 +18,7 @@ from isonomy.numerics.arrays import FloatArray
 from studies.lines import Line, Page, Run, Section, at_most, each, main
 
 TABLES = 1_000
+FEW_TABLES = 50  # tables with a valid interval below which the share that misses is not reported
 VALUE = iso.Metric("value", value=iso.col("v"))
 GROUPS: dict[str, Any] = {"metric": VALUE, "groups": "g", "reference": {"g": "ref"}}
 Table = dict[str, Any]
@@ -67,7 +68,7 @@ def shown(result: Any, truth: float = 0.0) -> list[float]:
     frame = result.to_frame()
     low, high, status = (frame[name].to_numpy() for name in ("ci_low", "ci_high", "status"))
     compared = status != "reference"
-    valid = compared & (status == "ok")
+    valid = compared & np.isin(status, ("ok", "unbounded"))  # an interval without an end is valid too
     missed = (low.astype(float) > truth) | (high.astype(float) < truth)
     share = float(missed[valid].mean()) if valid.any() else np.nan
     return [float(result.verdict is Verdict.VIOLATION), share, float(1.0 - valid.sum() / compared.sum())]
@@ -144,9 +145,9 @@ def classified(rng: np.random.Generator, sizes: list[tuple[int, int]], quality: 
     return {"g": group, "outcome": outcome, "score": score, "prediction": (score > 0.5 * quality).astype(int)}
 
 
-def classes(rng: np.random.Generator, metric: str, sizes: list[tuple[int, int]]) -> list[float]:
+def classes(rng: np.random.Generator, metric: str, sizes: list[tuple[int, int]], quality: float = 1.5) -> list[float]:
     role: dict[str, Any] = {"score": "score"} if metric == "auc" else {"prediction": "prediction"}
-    table = classified(rng, sizes)
+    table = classified(rng, sizes, quality)
     return shown(iso.flag(table, metric=metric, groups="g", reference={"g": "ref"}, outcome="outcome", **role))
 
 
@@ -199,6 +200,18 @@ def band(rng: np.random.Generator, small: int, large: int) -> list[float]:
     low, high = result.cutoff_low[:, line], result.cutoff_high[:, line]
     known = ~np.isnan(low) & ~np.isnan(high)
     return [float(((low > 1.0) | (high < 1.0))[known].any()), float(not known.any())]
+
+
+def weighted_ratio(rng: np.random.Generator, rows: int, p: float, reference: int) -> list[float]:
+    """Weights of 1 or 2; the true ratio is 0.8, the threshold."""
+    table: Table = {"g": np.repeat(["a", "b"], [reference, rows])}
+    table["d"] = (rng.random(rows + reference) < p * np.where(table["g"] == "a", 1.0, 0.8)).astype(int)
+    table["w"] = rng.integers(1, 3, rows + reference)
+    result = iso.adverse_impact(table, prediction="d", groups="g", reference={"g": "a"}, weight="w")
+    line = result.labels.index("g=b")
+    low, high = result.ci_low[line], result.ci_high[line]
+    shown = [result.verdicts[line] is Verdict.VIOLATION, low > 0.8 or high < 0.8, result.status[line] != "ok"]
+    return [float(value) for value in shown]
 
 
 # ---- scores
@@ -290,7 +303,17 @@ def projected(rng: np.random.Generator, sizes: tuple[int, int], p: float, readin
 
 def line(name: str, call: Any, limit: float = 0.05, columns: int = 1) -> Run:
     """A line whose first ``columns`` numbers may not exceed ``limit`` by more than chance."""
-    return Run((Line((name,), (at_most(limit),) * columns),), each(call), TABLES)
+    return Run((Line((name,), (at_most(limit),) * columns),), each(call), TABLES, means)
+
+
+def means(outcomes: FloatArray) -> list[float | str]:
+    """The mean of each number over the tables that have it, if they are enough for its margin."""
+    known = (~np.isnan(outcomes)).sum(axis=0)
+    enough = known >= min(FEW_TABLES, len(outcomes))
+    return [
+        float(np.nanmean(part)) if some else f"{n} tables"
+        for part, some, n in zip(outcomes.T, enough, known, strict=True)
+    ]
 
 
 MEASURED = ("any violation", "intervals that miss", "without a verdict")
@@ -353,6 +376,19 @@ PAGE = Page(
                     "auc, 60 rows with 9 positives against 400": partial(
                         classes, metric="auc", sizes=[(60, 9), (400, 60)]
                     ),
+                    "auc 0.95, 60 rows with 9 positives against 400": partial(
+                        classes, metric="auc", sizes=[(60, 9), (400, 60)], quality=2.3
+                    ),
+                    "auc 0.95, 200 rows with 20 positives against 2,000": partial(
+                        classes, metric="auc", sizes=[(200, 20), (2_000, 200)], quality=2.3
+                    ),
+                    "balanced accuracy, 400 rows with 80 positives against 2,000": partial(
+                        classes, metric="balanced_accuracy", sizes=[(400, 80), (2_000, 400)]
+                    ),
+                    "auc, 400 rows with 80 positives against 2,000": partial(
+                        classes, metric="auc", sizes=[(400, 80), (2_000, 400)]
+                    ),
+                    "rmse, 400 rows with t(10) errors": partial(errors, metric="rmse", rows=400, df=10.0),
                     "rmse, 30 rows with normal errors": partial(errors, metric="rmse", rows=30, df=np.inf),
                     "rmse, 100 rows with t(4) errors": partial(errors, metric="rmse", rows=100, df=4.0),
                     "r2, 30 rows with normal errors": partial(errors, metric="r2", rows=30, df=np.inf),
@@ -401,6 +437,19 @@ PAGE = Page(
             tuple(
                 line(f"{small} against {large:,}", partial(band, small=small, large=large))
                 for small, large in ((30, 2_000), (100, 2_000), (200, 5_000))
+            ),
+        ),
+        Section(
+            "`adverse_impact` with weights of 1 or 2, true ratio at the threshold",
+            ("design",),
+            ("below is shown", "intervals that miss", "without a verdict"),
+            tuple(
+                line(
+                    f"{rows} against {reference}, rate {p:g}",
+                    partial(weighted_ratio, rows=rows, p=p, reference=reference),
+                    columns=2,
+                )
+                for rows, reference, p in ((24, 60, 0.5), (24, 60, 0.9), (60, 60, 0.5), (60, 400, 0.2))
             ),
         ),
         Section(

@@ -404,3 +404,26 @@ def test_nothing_is_said_about_a_withheld_category() -> None:
     assert table["status"].to_list() == ["reference", "suppressed", "suppressed"]
     for column in ("below_threshold", "difference_shown"):
         assert table[column].to_list() == [False, None, None]
+
+
+def test_the_band_needs_refusals_as_well_as_selections() -> None:
+    rng = np.random.default_rng(2)
+    table = {"g": np.repeat(["a", "b"], [500, 40]), "x": rng.normal(size=540)}
+    result = iso.adverse_impact(table, score="x", groups="g", reference={"g": "a"}, rng=0)
+    small = np.array([table["x"][500:] > cutoff for cutoff in result.cutoffs]).sum(axis=1)
+    known = ~np.isnan(result.cutoff_low[:, 1])
+    assert np.array_equal(known, (small >= 10) & (small <= 30))
+    assert (~np.isnan(result.cutoff_ratio[:, 1])).sum() > known.sum()
+
+
+def test_weights_of_one_and_two_leave_a_low_ratio_to_be_shown() -> None:
+    table = {"g": np.repeat(["a", "b"], [60, 40]), "d": np.repeat([1, 0, 1, 0], [40, 20, 6, 34]), "w": [1, 2] * 50}
+    plain, weighted = (
+        iso.adverse_impact(table, prediction="d", groups="g", reference={"g": "a"}, **options)
+        for options in ({}, {"weight": "w"})
+    )
+    assert plain.verdicts[1] is weighted.verdicts[1] is Verdict.VIOLATION
+    assert plain.below_pvalue[1] < weighted.below_pvalue[1] < 0.01
+    # Weights that are all equal cost nothing but Student's t.
+    equal = iso.adverse_impact(table | {"w": [2] * 100}, prediction="d", groups="g", reference={"g": "a"}, weight="w")
+    assert plain.below_pvalue[1] < equal.below_pvalue[1] < weighted.below_pvalue[1]

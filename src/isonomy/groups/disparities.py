@@ -17,6 +17,7 @@ from isonomy.frames.groups import CONDITION, belongs, in_words
 from isonomy.frames.metrics import Measure, listed, measure, metric_columns, shared_cells, shared_rows
 from isonomy.groups import words
 from isonomy.groups.likelihood.comparison import Gaps, Solver, Widest
+from isonomy.groups.likelihood.functionals import ranked
 from isonomy.groups.likelihood.lines import MetricRows, rows_or_bins
 from isonomy.groups.likelihood.means import LINKS, Link
 from isonomy.groups.likelihood.strata import Effects, Scale, published_effects
@@ -364,7 +365,9 @@ def _rows_of(answer: Sample, measure: Measure, plan: ComparisonPlan) -> MetricRo
         design=None if answer.design is None else answer.design.restricted(lines),
         whole=answer.design,
         lines_kept=np.arange(value.size)[lines],
-        roles={role: column[lines] for role, column in measure.roles(answer).items()} if measure.functional else {},
+        roles=ranked({role: values[lines] for role, values in measure.roles(answer).items()})
+        if measure.functional
+        else {},
     )
     if sums.design is not None and sums.mass.size and not sums.mass.any():
         raise BadWeight(f"weight: all rows that {measure.name!r} counts have weight 0.")

@@ -334,6 +334,8 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
         inner = part
         while isinstance(inner, (Rescaled, OnScale)):
             inner = inner.inner
+        if design is None:
+            skewed[where] |= inner.lopsided(plan.alpha, among)
         if isinstance(inner, Corrected):
             uncorrected += [str(groups[i]) for i in where[np.isnan(inner.factor)]]
     facts = [

@@ -46,7 +46,8 @@ Family = Literal["holm", "bonferroni", "bh", "by", "none"]
 # Cutoffs at which ratios are computed: quantiles of all scores, which reveal nothing about single people.
 CUTOFFS = np.arange(2, 100, 2) / 100
 MOST_GROUPS = 1_000  # categories described in words; the table has them all
-# Selections that a group must have at a cutoff for a ratio there: the band uses standard errors of its logarithm.
+# Selections that a group must have at a cutoff for a ratio there, and refusals as well for its band: the critical value
+# is that of normal statistics.
 SELECTED = 10
 # Groups up to which the band uses the correlation between cutoffs; beyond, Bonferroni's critical value.
 CORRELATED, DRAWS = 20, 4_000
@@ -313,9 +314,27 @@ class Table:
         assert self.design is not None
         return spread(self.design, self.influence)
 
+    @cached_property
+    def worth(self) -> FloatArray:
+        """Equal rows that would know each rate as well: fewer, with weights, than the rows.
+
+        The smaller number of two: by the weights alone, which is right whatever the rate if they do not depend on the
+        decisions; and by the spread of the weighted decisions, which few selections seldom show.
+        """
+        if self.design is None or self.design.clusters is not None:
+            return self.n
+        with np.errstate(all="ignore"):
+            by_spread = self.n * self.variance / self.spread.variance
+        return np.fmin(self.spread.effective, np.where(by_spread > 0, by_spread, np.inf))
+
     def law(self, i: IntArray, j: IntArray) -> Law:
-        """The law of T for pairs of categories, whose rates are dependent if clusters have rows in both."""
+        """The law of T for pairs of categories, whose rates are dependent if clusters have rows in both.
+
+        With weights alone, T is that of as many equal rows as they are worth.
+        """
         assert self.design is not None
+        if self.design.clusters is None:
+            return Law(np.ones(i.size), np.minimum(self.worth[i], self.worth[j]) - 1.0)
         effect, totals = pair_effect(self.design, self.influence, self.variance, i, j)
         return Law(effect, np.minimum(totals.df[i], totals.df[j]))
 
@@ -372,7 +391,8 @@ def compare(table: Table, plan: ImpactPlan, rng: np.random.Generator) -> dict[st
         return columns
     named = None if reference is None else int(np.flatnonzero(used == reference)[0])
     laws = None if table.design is None else lambda first, second: table.law(used[first], used[second])
-    place, ratios = impact_ratios(n[used], table.selected[used], named, plan.alpha, plan.threshold, laws)
+    worth = table.worth[used]
+    place, ratios = impact_ratios(worth, table.rate[used] * worth, named, plan.alpha, plan.threshold, laws)
     best = int(used[place])
     status[best] = Status.REFERENCE
     if table.selected[best] == 0:
@@ -454,7 +474,10 @@ def log_ratios(n: FloatArray, k: FloatArray, first: IntArray, second: IntArray, 
     """The logarithm of each pair's ratio; few selections, or few refusals, have the score statistic."""
     rates = linked(Binary(n, k), LOG)
     pairs = ProfileLikelihood(Kind.DISJOINT, rates, first, other=rates, partner=second)
-    return pairs.scoring_few() if laws is None else Designed(pairs, laws(first, second))
+    if laws is None:
+        return pairs.scoring_few()
+    law = laws(first, second)
+    return Designed(pairs.scoring_few() if (law.effect == 1).all() else pairs, law)
 
 
 def shortfall(n: FloatArray, k: FloatArray, rate: float) -> FloatArray:
@@ -511,12 +534,13 @@ def band(
 
     ``above`` (cutoffs x groups) counts each group's rows above each cutoff; cutoffs increase. For every group and each
     possible comparator, the logarithm of the ratio has a normal limit with a known correlation between cutoffs; the
-    critical value is that of the largest deviation, at alpha over the number of comparators.
+    critical value is that of the largest deviation, at alpha over the number of comparators. The limits at a cutoff are
+    those of the ratio there (`log_ratios`) at that critical value.
     """
     points, size = above.shape
     with np.errstate(all="ignore"):
         share = above / n
-        variance = np.where(above >= SELECTED, (1.0 - share) / above, np.nan)
+        variance = np.where(np.minimum(above, n - above) >= SELECTED, (1.0 - share) / above, np.nan)
         rate = np.log(np.where(above >= SELECTED, share, np.nan))
         best = np.nanmax(np.where(np.isnan(rate), -np.inf, rate), axis=1)
     ratio, low, high = np.full((3, points, size), np.nan)
@@ -525,11 +549,19 @@ def band(
         if others == [g] or not np.isfinite(rate[:, g]).any():
             continue
         ratio[:, g] = rate[:, g] - (best if reference is None else rate[:, reference])
-        critical = [_critical(variance[:, [g, j]], alpha / len(others), rng, size) for j in others]
-        margin = np.array(critical) * np.sqrt(variance[:, [g]] + variance[:, others])
+        ends = np.full((2, points, len(others)), np.nan)
+        for i, j in enumerate(others):
+            known = np.flatnonzero(~np.isnan(variance[:, [g, j]]).any(axis=1))
+            if known.size:
+                critical, first = (
+                    _critical(variance[known][:, [g, j]], alpha / len(others), rng, size),
+                    np.arange(known.size),
+                )
+                rows, selected = np.repeat(n[[g, j]], known.size), above[known][:, [g, j]].T.ravel()
+                pairs = log_ratios(rows, selected, first, first + known.size, None)
+                ends[:, known, i] = pairs.interval(critical**2)
         # A comparator with too few selections for a limit could be anything: the lower limit is then unknown.
-        low[:, g] = np.min(rate[:, [g]] - rate[:, others] - margin, axis=1)
-        high[:, g] = np.fmin.reduce(rate[:, [g]] - rate[:, others] + margin, axis=1)
+        low[:, g], high[:, g] = np.min(ends[0], axis=1), np.fmin.reduce(ends[1], axis=1)
     ratio, low, high = np.exp(ratio), np.exp(low), np.exp(high)
     if reference is None:
         low, high = np.minimum(low, 1.0), np.minimum(high, 1.0)
@@ -542,12 +574,9 @@ def _critical(variance: FloatArray, alpha: float, rng: np.random.Generator, grou
     The logarithm of the share S above c has the variance (1 - S)/(n S), which increases with c and is also its
     covariance with the logarithm at any higher cutoff.
     """
-    known = np.flatnonzero(~np.isnan(variance).any(axis=1))
-    if not known.size:
-        return float("nan")
+    both = variance.sum(axis=1)
     if groups > CORRELATED:
-        return float(np.sqrt(chi2_isf(alpha / known.size, 1)))
-    both = variance[known].sum(axis=1)
+        return float(np.sqrt(chi2_isf(alpha / both.size, 1)))
     covariance, deviation = np.minimum.outer(both, both), np.sqrt(both)
     correlation = np.where(covariance > 0, covariance / np.maximum(np.outer(deviation, deviation), 1e-300), np.nan)
     return sup_t(correlation, alpha=alpha, draws=DRAWS, rng=rng).critical

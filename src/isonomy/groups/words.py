@@ -310,6 +310,7 @@ def assumptions(r: GroupEvidence) -> tuple[tuple[str, str], ...]:
 CONCERNS: Mapping[Status, str] = {
     Status.FEW_CLUSTERS: "few_clusters",
     Status.SKEWED: "skewed_groups",
+    Status.FEW_EVENTS: "few_events",
     Status.ZERO_BASELINE: "zero_baseline",
     Status.EMPTY: "empty_groups",
     Status.UNSUPPORTED: "unsupported_strata",
@@ -346,6 +347,8 @@ register(
         "are reported, but tests and intervals would err too often, so there is no verdict.",
         "joint_skewed": "{metrics} is too skewed for the number of rows in the groups (about twice the squared "
         "skewness are needed), so the joint test has no verdict.",
+        "few_events": "Too few rows of one class, or too few scores out of order, are in {groups} to judge how far "
+        "chance moves the metric: listed but not tested.",
         "zero_baseline": "The reference of {groups} is 0 (or its odds are infinite), so there is no ratio: listed but "
         "not tested.",
         "empty_groups": "No row that meets the metric's condition is in {groups}: listed but not tested.",

@@ -159,6 +159,10 @@ class Effect(ABC):
         level = -np.expm1(np.log1p(-alpha) / max(tests, 1)) if kind == "simultaneous" else alpha
         return self.interval(t_isf(level / 2.0, self.df) ** 2)
 
+    def lopsided(self, alpha: float, tests: int) -> BoolArray:
+        """Which effects are too skewed for any verdict at ``alpha`` over all ``tests``."""
+        return np.zeros(self.value.shape, dtype=bool)
+
     def band(self, critical: npt.ArrayLike) -> Limits:
         """Limits at a critical value for normal statistics (sup-t, Bonferroni): at the t with the same tail."""
         return self.interval(np.square(t_as_rare(critical, self.df)))
@@ -360,6 +364,9 @@ class Designed(Effect):
 
     def interval(self, critical: npt.ArrayLike) -> Limits:
         return self.inner.interval(self.law.critical(critical))
+
+    def lopsided(self, alpha: float, tests: int) -> BoolArray:
+        return self.inner.lopsided(alpha, tests)
 
 
 Part = tuple[IntArray, Effect]

@@ -11,7 +11,7 @@ from sklearn import metrics
 
 import isonomy as iso
 from isonomy.errors import UsageError
-from isonomy.groups.likelihood.lines import FUNCTIONALS, evaluate
+from isonomy.groups.likelihood.functionals import FUNCTIONALS, evaluate
 
 RNG = np.random.default_rng(4)
 ROWS = 600
@@ -206,3 +206,64 @@ def test_a_quantile_is_flagged_and_certified() -> None:
     assert iso.certify(table, metric=median, groups="g").verdict == "violation"
     with pytest.raises(UsageError, match="'median', which is not a mean over rows and can be negative"):
         iso.flag(table, metric=median, groups="g", scale="ratio")
+
+
+def classified(rows: int, positives: int, quality: float, hits: int | None = None) -> dict[str, Any]:
+    """A group with this many rows and positives against 2,000 rows with as large a share of positives."""
+    rng = np.random.default_rng(11)
+    sizes = [(rows, positives), (2_000, 2_000 * positives // rows)]
+    y = np.concatenate([np.arange(n) < ones for n, ones in sizes]).astype(int)
+    score = rng.normal(quality * y, 1.0)
+    p = (score > quality / 2).astype(int)
+    if hits is not None:
+        p[:positives] = np.arange(positives) < hits
+    return {"g": np.repeat(["a", "b"], [n for n, _ in sizes]), "y": y, "s": score, "p": p}
+
+
+def test_an_auc_with_few_events_has_no_verdict_and_one_with_many_has() -> None:
+    roles: dict[str, Any] = {"metric": "auc", "outcome": "y", "score": "s", "groups": "g", "reference": {"g": "b"}}
+    tables = [classified(*size, 2.3) for size in ((60, 9), (400, 80))]
+    for table in tables:
+        table["s"][0] = 0.0  # a positive below many negatives: no AUC is 1
+    few, many = (iso.flag(table, **roles) for table in tables)
+    assert (str(few.status[0]), str(many.status[0])) == ("few_events", "ok")
+    assert np.isnan(few.pvalue[0])
+    assert any("Too few rows of one class" in warning for warning in few.warnings)
+
+
+def test_nine_positives_that_are_all_right_are_no_evidence() -> None:
+    """Their variance is 0 by their own rows; at the reference's rate of 0.77 it is not."""
+    roles: dict[str, Any] = {"metric": "balanced_accuracy", "outcome": "y", "prediction": "p", "groups": "g"}
+    result = iso.flag(classified(60, 9, 1.5, hits=9), **roles, reference={"g": "b"})
+    assert result.disparity[0] > 0.05
+    assert result.pvalue[0] > 0.05
+    assert result.ci_low[0] < 0 < result.ci_high[0]
+    # One rate alone is a binomial score test: the other class is so large that its rate is known.
+    wrong = iso.flag(classified(60, 9, 1.5, hits=2), **roles, reference={"g": "b"})
+    assert wrong.pvalue[0] < 0.01
+
+
+def test_errors_with_long_tails_have_no_verdict() -> None:
+    rng = np.random.default_rng(3)
+    y = rng.normal(size=2_100)
+    table = {"g": np.repeat(["a", "b"], [100, 2_000]), "y": y, "p": y + rng.standard_t(3, 2_100)}
+    roles: dict[str, Any] = {
+        "metric": "rmse",
+        "outcome": "y",
+        "prediction": "p",
+        "groups": "g",
+        "reference": {"g": "b"},
+    }
+    assert str(iso.flag(table, **roles).status[0]) == "skewed"
+    assert str(iso.flag(table | {"p": y + rng.normal(size=2_100)}, **roles).status[0]) == "ok"
+
+
+def test_the_interval_of_a_median_ends_at_order_statistics() -> None:
+    """Against a number: mid-p binomial limits, which scipy's exact interval contains by less than one row."""
+    values = np.sort(np.random.default_rng(5).lognormal(size=25))
+    median = iso.Metric("median", iso.col("x"), quantile=0.5)
+    result = iso.flag({"x": values, "g": ["a"] * 25}, metric=median, groups="g", reference=1.0)
+    low, high = stats.quantile_test(values, q=1.0, p=0.5).confidence_interval(0.95)
+    places = np.searchsorted(values, [low, high])
+    assert low <= result.ci_low[0] + 1.0 <= values[places[0] + 1]
+    assert values[places[1] - 1] <= result.ci_high[0] + 1.0 <= high

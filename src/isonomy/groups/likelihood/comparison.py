@@ -14,7 +14,8 @@ import numpy as np
 
 from isonomy.errors import UsageError
 from isonomy.frames import Design, Partition
-from isonomy.groups.likelihood.lines import ENTRIES, Lines, MetricRows, Units
+from isonomy.groups.likelihood.functionals import EVENTS, Contrast, Contrasts
+from isonomy.groups.likelihood.lines import ENTRIES, Evaluation, Lines, MetricRows, Units
 from isonomy.groups.likelihood.means import IDENTITY, LOGIT, Binary, Link, Means, Real, linked, natural
 from isonomy.groups.likelihood.overlap import (
     IN_GROUP,
@@ -96,7 +97,8 @@ class Side(NamedTuple):
     """The groups of one partition, their references and what can be tested.
 
     ``means`` has one more group for all other rows, so that a group and its rest are all rows; ``mass`` and ``share``
-    are the weight of each group, and its share of them. Within strata ``estimate`` and ``reference`` are adjusted.
+    are the weight of each group, and its share of them. Within strata ``estimate`` and ``reference`` are adjusted. A
+    metric that is not a mean over rows has its ``evaluations``, and those of the references it is compared ``against``.
     """
 
     partition: Partition
@@ -109,6 +111,8 @@ class Side(NamedTuple):
     estimate: FloatArray
     reference: FloatArray
     strata: Strata | None = None
+    evaluations: tuple[Evaluation, ...] = ()
+    against: tuple[Evaluation, ...] = ()
 
     @property
     def tested(self) -> IntArray:
@@ -156,15 +160,14 @@ class Solver:
         sums, reference, link, counts = self.sums, self.reference, self.link, self.sums.counts
         groups, n = len(partition.groups), partition.sum(counts)
         codes = np.where(partition.codes < 0, groups, partition.codes)
-        undefined = np.zeros(groups + 1, dtype=bool)
+        evaluations: tuple[Evaluation, ...] = ()
         if not sums.measure.functional:
             means = sums.means(codes, groups + 1)
         else:  # means of value + influence
             lines = np.zeros(codes.size)
-            for group in range(groups + 1):
-                value, influence = sums.evaluate(codes == group)
-                lines[codes == group] = np.nan_to_num(value) + influence
-                undefined[group] = np.isnan(value)
+            evaluations = tuple(sums.evaluate(codes == group) for group in range(groups + 1))
+            for part in evaluations:
+                lines[part.lines] = np.nan_to_num(part.value) + part.influence
             means = Real(Ragged.from_codes(codes, groups + 1, lines, weights=sums.weight))
         status = np.full(groups, Status.OK, dtype=object)
         status[means.variance[:groups] <= 0] = Status.CONSTANT
@@ -178,15 +181,22 @@ class Solver:
         elif sums.in_reference is not None:
             chosen = counts * sums.in_reference
             status[(partition.sum(chosen) == n) & (n == chosen.sum())] = Status.REFERENCE
-        values = self._reference_values(means, able_groups(status), codes)
+        against = self._evaluated_references(codes, groups) if evaluations else ()
+        values = self._reference_values(means, able_groups(status), against)
         status[able_groups(status) & ~link.comparable(values)] = Status.ZERO_BASELINE
-        if sums.measure.functional:
-            status[able_groups(status) & (undefined[:groups] | np.isnan(values))] = Status.UNSUPPORTED
+        if evaluations:
+            undefined = np.array([np.isnan(part.value) for part in evaluations[:groups]])
+            status[able_groups(status) & (undefined | np.isnan(values))] = Status.UNSUPPORTED
+            if self.scored:
+                for group in np.flatnonzero(status == Status.OK):
+                    other = against[group].measured() if against else None
+                    if evaluations[group].measured().events(other) < EVENTS:
+                        status[group] = Status.FEW_EVENTS
         mass = means.n[:groups]
         status[mass == 0] = Status.EMPTY
         columns = partition, size, n, mass, mass / max(means.n.sum(), 1e-300), means, status
         if sums.strata is None:
-            return Side(*columns, means.mean[:groups], values)
+            return Side(*columns, means.mean[:groups], values, None, evaluations, against)
         pairs = StratifiedLines.of_groups(sums, partition).strata
         adjusted, able = pairs.adjusted(self.scale), able_groups(status)
         status[able & ~link.comparable(adjusted[1])] = Status.ZERO_BASELINE
@@ -198,17 +208,23 @@ class Solver:
             status[able & (pairs.crowding(self.scale) > CROWDED)] = Status.UNSUPPORTED
         return Side(*columns, *adjusted, pairs)
 
-    def _reference_values(self, means: Binary | Real, able: BoolArray, codes: IntArray) -> FloatArray:
+    def _evaluated_references(self, codes: IntArray, groups: int) -> tuple[Evaluation, ...]:
+        """The reference of each group, unless it is a number or the best group."""
+        if self.reference.to.best or self.reference.value is not None:
+            return ()
+        if self.reference.to is To.REST:
+            return tuple(self.sums.evaluate(codes != group) for group in range(groups))
+        return (self.sums.evaluate(_referents(self.sums, self.reference, codes >= 0)),) * groups
+
+    def _reference_values(self, means: Binary | Real, able: BoolArray, against: Sequence[Evaluation]) -> FloatArray:
         sums, to, value = self.sums, self.reference.to, self.reference.value
         totals, n, size = means.n * np.nan_to_num(means.mean), means.n, able.size
         if to.best:
             candidates = means.mean[:size][able]
             extreme = np.max if to is To.HIGHEST else np.min
             value = float(extreme(candidates)) if candidates.size else np.nan
-        elif sums.measure.functional and to is To.REST:
-            return np.array([sums.evaluate(codes != group)[0] for group in range(size)])
-        elif value is None and sums.measure.functional:
-            value = sums.evaluate(_referents(sums, self.reference, codes >= 0))[0]
+        elif against:
+            return np.array([part.value for part in against])
         elif to is To.REST:
             with np.errstate(invalid="ignore", divide="ignore"):
                 return ((totals.sum() - totals) / (n.sum() - n))[:size]
@@ -259,17 +275,15 @@ class Solver:
 
     def _functional_influence(self, side: Side) -> Influence:
         """The influence of each line on the disparities, for a metric that is not a mean over rows."""
-        groups, alone = len(side.partition.groups), not self.reference.joint or self.reference.to.best
+        groups = len(side.partition.groups)
         values = np.zeros((side.partition.codes.size, groups))
         members = np.zeros(values.shape, dtype=bool)
-        for g in range(groups):
-            group = side.partition.codes == g
-            values[group, g] = self.sums.evaluate(group)[1] / max(float(self.sums.mass[group].sum()), 1e-300)
-            members[:, g] = group
-            if not alone:
-                others = _referents(self.sums, self.reference, group)
-                members[:, g] |= others
-                values[others, g] -= self.sums.evaluate(others)[1] / float(self.sums.mass[others].sum())
+        for g, part in enumerate(side.evaluations[:groups]):
+            values[part.lines, g] = part.added
+            members[part.lines, g] = True
+            if self.reference.joint and side.against:
+                values[side.against[g].lines, g] -= side.against[g].added
+                members[side.against[g].lines, g] = True
         return Influence.from_values(values, members)
 
     def _standardized_influence(self, side: Side) -> Influence:
@@ -337,14 +351,16 @@ class Solver:
         if self.sigma is not None:
             contrasts = tuple(self._standardized(side, int(g)) for g in tested)
             return [(tested, Overlapping(contrasts, self.method))]
+        if self.sums.measure.functional and self.scored:
+            others = side.against if reference.joint and side.against else tuple(map(float, side.reference))
+            return [(tested, self._contrasts(side, [(int(g), others[g]) for g in tested]))]
         if not reference.joint:
             known = ProfileLikelihood(Kind.FIXED, side.means, tested, theta=side.reference[tested])
             return [(tested, self._likelihood(known))]
         if not tested.size:
             return []
         if self.sums.measure.functional:
-            members = [(int(g), side.partition.codes == g) for g in tested]
-            pairs_ = [self._functional(side, g, _referents(self.sums, reference, rows)) for g, rows in members]
+            pairs_ = [self._functional(side, int(g), side.against[g]) for g in tested]
             return [(tested, self._overlapping(pairs_, side.units, None))]
         if reference.to in (To.POPULATION, To.REST):
             kind = Kind.NESTED if reference.to is To.POPULATION else Kind.DISJOINT
@@ -362,16 +378,40 @@ class Solver:
         codes, distinct = lines.collapsed(group.astype(np.intp))
         return Pair(distinct.patterns(codes, 2), np.array([0.0, 1.0]), np.zeros(2), value, self.link, units.zero)
 
-    def _functional(self, side: Side, group: int, referents: BoolArray) -> Pair:
+    def _functional(self, side: Side, group: int, other: Evaluation) -> Pair:
         """A group's value + influence against a reference with influence values, which may share rows."""
-        sums, rows, units = self.sums, side.partition.codes == group, side.units
-        value, influence = sums.evaluate(rows)
-        other, on_other = sums.evaluate(referents)
+        sums, rows, units, mine = self.sums, side.partition.codes == group, side.units, side.evaluations[group]
         values, influences = np.zeros(rows.size), np.zeros(rows.size)
-        values[rows] = units.standard(value + influence)
-        influences[referents] = on_other * sums.mass.sum() / sums.mass[referents].sum()
+        values[mine.lines] = units.standard(mine.value + mine.influence)
+        influences[other.lines] = other.added * sums.mass.sum()
         lines = Lines(False, values, sums.weight, influences / units.scale)
-        return self._with_influence(lines, rows, float(units.standard(np.array(other))), units)
+        return self._with_influence(lines, rows, float(units.standard(np.array(other.value))), units)
+
+    def _contrasts(self, side: Side, pairs: Sequence[tuple[int, Evaluation | float]]) -> Effect:
+        """Groups and their references, or numbers, for a metric that is not a mean over rows."""
+        contrasts, on_other = [], np.zeros(side.partition.codes.size)
+        for group, other in pairs:
+            mine = side.evaluations[group]
+            if isinstance(other, float):
+                sums = float(mine.mass @ mine.added**2), 0.0, 0.0, 0.0
+                contrasts.append(Contrast(mine.measured(), other, sums, self.link.ratio))
+                continue
+            on_other[:] = 0.0
+            on_other[other.lines] = other.added
+            shared = on_other[mine.lines]
+            common = float(mine.mass @ shared**2)
+            sums = (
+                float(mine.mass @ mine.added**2),
+                float(mine.mass @ (mine.added * shared)),
+                common,
+                max(float(other.mass @ other.added**2) - common, 0.0),
+            )
+            theirs = other.measured()
+            contrasts.append(Contrast(mine.measured().beside(theirs), theirs, sums, self.link.ratio))
+        effect = Contrasts(tuple(contrasts))
+        # With weights or clusters, the law is that of the design.
+        certain = Law(np.ones(len(contrasts)), effect.freedom)
+        return effect if self.sums.design is not None else Designed(effect, certain)
 
     def _overlapping(self, pairs: Sequence[Pair], units: Units, rows: float | None) -> Effect:
         """Pairs solved in units of their own, in which a ratio does not change."""
@@ -398,8 +438,11 @@ class Solver:
     def pair(self, side: Side, first: IntArray, second: IntArray) -> Effect:
         members = list(zip(first.tolist(), second.tolist(), strict=True))
         if self.sums.measure.functional:
-            codes = side.partition.codes
-            pairs = self._overlapping([self._functional(side, a, codes == b) for a, b in members], side.units, None)
+            others = [(a, side.evaluations[b]) for a, b in members]
+            if self.scored:
+                pairs = self._contrasts(side, others)
+            else:
+                pairs = self._overlapping([self._functional(side, *pair) for pair in others], side.units, None)
         elif self.sigma is not None:
             pairs = Overlapping(tuple(self._standardized(side, a, b) for a, b in members), self.method)
         else:
@@ -492,7 +535,8 @@ def moments(solvers: Sequence[Solver], tested: BoolArray) -> Combined:
             local = np.flatnonzero(tested[start : start + side.status.size])
             places = start + local
             start += side.status.size
-            if solver.sums.binary or not local.size:
+            functional = solver.sums.measure.functional and solver.scored  # its effects have a law and a gate already
+            if solver.sums.binary or functional or not local.size:
                 continue
             mine, theirs = (Contribution(*(part[local] for part in half)) for half in solver.contributions(side))
             whole, best = combined([mine, theirs]), solver.reference.to.best

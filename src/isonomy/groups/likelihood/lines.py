@@ -14,27 +14,20 @@ of a bin. A likelihood sums log(1 + w x'), x' = x - mean. If |w| max|x'| is at m
 times an equal share), the relative error of a statistic is at most 1 / (8 K^4), provided that no bin is wider than 1/K
 of |x'| plus the group's standard deviation; `choose_bins` chooses K for that. With K = 256 that is 3e-11. Closer to the
 ends of the range of a mean, the bound grows as the fourth power of 1 / (1 - |w| max|x'|).
-
-A metric that is not a mean over rows (f1, balanced accuracy, AUC, RMSE, R², a quantile) has a value and influence
-values. The influence value of a row is its contribution to the estimate, in units of one over the rows: the estimate
-minus the truth is the mean of the influence values, up to smaller terms, and they average to 0. So value + influence
-are rows of a mean like any other (the pseudo-values of jackknife empirical likelihood: Jing, Yuan and Zhou 2009).
-Ratios of sums follow the quotient rule, AUC DeLong, DeLong and Clarke-Pearson (1988).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from scipy import special
 
 from isonomy.errors import DataError, UsageError
 from isonomy.frames import Design, Partition, Request, Sample, Source
 from isonomy.frames.expressions import Expression, either, number
 from isonomy.frames.metrics import Measure
+from isonomy.groups.likelihood.functionals import MetricDistance, distance, evaluate
 from isonomy.groups.likelihood.joint import Patterns
 from isonomy.groups.likelihood.means import Binary, Real
 from isonomy.inference.designs import Influence, spread
@@ -190,20 +183,38 @@ class MetricRows(Lines):
         codes = [(partition, np.unique(partition.codes[rows & (self.mass > 0)])) for partition in self.partitions]
         return tuple(str(partition.groups[code]) for partition, some in codes for code in some if code >= 0)
 
-    def evaluate(self, rows: BoolArray) -> tuple[float, FloatArray]:
-        """A metric that is not a mean over rows, for some of the lines, and their influence values."""
-        columns, mass = {role: values[rows] for role, values in self.roles.items()}, self.mass[rows]
-        if self.measure.functional == "quantile" and self.design is not None and mass.sum() > 0:
+    def evaluate(self, rows: BoolArray) -> Evaluation:
+        """A metric that is not a mean over rows, for some of the lines."""
+        lines = np.flatnonzero(rows)
+        columns, mass = {role: values[lines] for role, values in self.roles.items()}, self.mass[lines]
+        name, total, worth = self.measure.functional, float(mass.sum()), mass
+        if name == "quantile" and self.design is not None and total > 0:
             # The error of a quantile is that of a rank. The number of rows behind it is that of independent, equal rows
             # that would give the share below the quantile the same error: equal rows of one cluster count as one.
             below = np.zeros(rows.size)
-            below[rows] = evaluate("quantile", columns, mass / mass.sum())[1]
+            below[lines] = evaluate(name, columns, mass / total)[1]
             error = spread(self.design, Influence.from_groups(np.where(rows, 0, -1), below, 1)).second[0]
-            total = float(mass.sum())
             # A tie is rounded up, so that it does not depend on the last digit of a sum.
-            worth = max(round(float(mass @ below[rows] ** 2) * total / error + 1e-9), 1) if error > 0 else total
-            mass = mass * (worth / mass.sum())
-        return evaluate(self.measure.functional, columns, mass)
+            number = max(round(float(mass @ below[lines] ** 2) * total / error + 1e-9), 1) if error > 0 else total
+            worth = mass * (number / total)
+        value, influence = evaluate(name, columns, worth)
+        return Evaluation(value, lines, influence, mass, lambda: distance(name, columns, worth, value, influence))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation:
+    """A metric that is not a mean over rows: its value, and the influence values and masses of its ``lines``."""
+
+    value: float
+    lines: IntArray
+    influence: FloatArray
+    mass: FloatArray
+    measured: Callable[[], MetricDistance]
+
+    @property
+    def added(self) -> FloatArray:
+        """What each line, times its mass, adds to the estimate."""
+        return self.influence / max(float(self.mass.sum()), 1e-300)
 
 
 # ---- very many rows
@@ -334,108 +345,3 @@ def rows_or_bins(source: Source, measure: Measure, request: Request) -> Sample:
         partitions=tuple(replace(partition, codes=partition.codes[line]) for partition in answer.partitions),
         dropped=answer.dropped,
     )
-
-
-# ---- metrics that are not means over rows
-
-Columns = Mapping[str, Any]
-Evaluated = tuple[float, FloatArray]
-# The normal deviate of 95 % intervals, and the rounding error of sums of masses.
-NORMAL, ROUNDING = 1.959964, 1e-12
-
-
-def _ratio(above: FloatArray, below: FloatArray, mass: FloatArray) -> Evaluated:
-    """Σ above / Σ below."""
-    value = float(mass @ above / (mass @ below))
-    return value, (above - value * below) / (mass @ below / mass.sum())
-
-
-def _f1(columns: Columns, mass: FloatArray) -> Evaluated:
-    y, p = columns["outcome"], columns["prediction"]
-    return _ratio(2.0 * y * p, y + p, mass)
-
-
-def _balanced_accuracy(columns: Columns, mass: FloatArray) -> Evaluated:
-    y, p = columns["outcome"], columns["prediction"]
-    sensitivity, first = _ratio(y * p, y, mass)
-    specificity, second = _ratio((1.0 - y) * (1.0 - p), 1.0 - y, mass)
-    return 0.5 * (sensitivity + specificity), 0.5 * (first + second)
-
-
-def _auc(columns: Columns, mass: FloatArray) -> Evaluated:
-    """P(a positive's score exceeds a negative's), ties counted half; by ranks, in one sort."""
-    y, score = columns["outcome"], columns["score"]
-    _, place = np.unique(score, return_inverse=True)
-    size = int(place.max()) + 1
-    ones, zeros = (np.bincount(place, weights=mass * part, minlength=size) for part in (y, 1.0 - y))
-    below, above = np.cumsum(zeros) - 0.5 * zeros, ones.sum() - np.cumsum(ones) + 0.5 * ones
-    positives, negatives = ones.sum(), zeros.sum()
-    share = np.where(y == 1, below[place] / negatives, above[place] / positives)
-    value = float(mass @ (y * share) / positives)
-    total = positives + negatives
-    return value, (share - value) * np.where(y == 1, total / positives, total / negatives)
-
-
-def _mse(columns: Columns, mass: FloatArray) -> Evaluated:
-    square = (columns["prediction"] - columns["outcome"]) ** 2
-    value = float(np.average(square, weights=mass))
-    return value, square - value
-
-
-def _rmse(columns: Columns, mass: FloatArray) -> Evaluated:
-    square, influence = _mse(columns, mass)
-    return float(np.sqrt(square)), influence / (2.0 * np.sqrt(square))
-
-
-def _r2(columns: Columns, mass: FloatArray) -> Evaluated:
-    error, by_error = _mse(columns, mass)
-    away = (columns["outcome"] - np.average(columns["outcome"], weights=mass)) ** 2
-    variance = float(np.average(away, weights=mass))
-    return 1.0 - error / variance, error / variance**2 * (away - variance) - by_error / variance
-
-
-def _quantile(columns: Columns, mass: FloatArray) -> Evaluated:
-    """The smallest value with at least this share of the mass at or below it; its influence values match its error.
-
-    The error is that of Maritz and Jarrett (1978): the error of the k-th smallest of as many rows drawn from these,
-    which is known without drawing. A density, the slope of the nearby quantiles, would be too small where the tail is
-    long. Values that repeat more than a bandwidth (Hall and Sheather 1988) leave no density to speak of.
-    """
-    value, level = columns["value"], float(columns["level"][0])
-    order, total = np.argsort(value, kind="stable"), float(mass.sum())
-    ordered, below = value[order], np.cumsum(mass[order]) / total
-    quantile = ordered[min(int(np.searchsorted(below, level - ROUNDING)), value.size - 1)]
-    z = special.ndtri(level)
-    height = np.exp(-(z**2) / 2.0) / np.sqrt(2.0 * np.pi)
-    bandwidth = (NORMAL**2 * 1.5 * height**2 / (2.0 * z**2 + 1.0) / total) ** (1.0 / 3.0)
-    if mass @ (value == quantile) > min(bandwidth, 0.9 * level, 0.9 * (1.0 - level)) * total:
-        return np.nan, np.zeros(value.size)
-    rank = np.ceil(total * level - total * ROUNDING)
-    chance = np.diff(special.betainc(rank, total - rank + 1.0, np.minimum(below, 1.0)), prepend=0.0)
-    away = ordered - quantile  # the same error, without the digits that a large value would cost
-    error = np.sqrt(max(float(chance @ away**2 - (chance @ away) ** 2), 0.0))
-    under = value <= quantile
-    share = float(mass @ under / total)
-    return float(quantile), (share - under) * error * np.sqrt(total / (share * (1.0 - share)))
-
-
-FUNCTIONALS: Mapping[str, Callable[[Columns, FloatArray], Evaluated]] = {
-    "balanced_accuracy": _balanced_accuracy,
-    "f1": _f1,
-    "auc": _auc,
-    "rmse": _rmse,
-    "r2": _r2,
-    "quantile": _quantile,
-}
-
-
-def evaluate(name: str, columns: Columns, mass: FloatArray) -> Evaluated:
-    """The metric's value over some rows, and their influence values; NaN if it is not defined.
-
-    A single class has no AUC, and the quantile of repeated values has no error that falls as rows are added.
-    """
-    plain = {role: np.asarray(values, dtype=float) for role, values in columns.items()}
-    with np.errstate(all="ignore"):
-        value, influence = FUNCTIONALS[name](plain, mass) if mass.sum() > 0 else (np.nan, np.zeros(mass.size))
-    known = bool(np.isfinite(value) and np.isfinite(influence).all())
-    return (value, influence) if known else (np.nan, np.zeros(mass.size))

@@ -521,11 +521,12 @@ def _resampled_tests(region: Region, counts: FloatArray, target: FloatArray) -> 
 
 
 def second_order_term(region: Region) -> float:
-    """A: the mean over the tested groups of a/n."""
-    terms = []
+    """A: the mean of a/n over the tested groups, and the rows in none of them if they are part of the test."""
+    terms, outside = [], -1 if region.free or region.theta is not None else region.groups
     for column in region.slots.T:
-        groups = np.unique(column[column >= 0])
-        means = region.lines.means(column[region.pattern], region.groups)
+        codes = np.where(column < 0, outside, column)
+        groups = np.unique(codes[codes >= 0])
+        means = region.lines.means(codes[region.pattern], region.groups + 1)
         if isinstance(means, Binary):
             # No group's true rate is 0 or 1 if others' are not: add half a row on each side.
             means = Binary(means.n + 1.0, means.ones + 0.5)
