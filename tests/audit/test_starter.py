@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -353,3 +354,49 @@ def test_a_cluster_is_proposed_in_the_place_of_the_user(tmp_path: Path) -> None:
     (tmp_path / "audit.toml").write_text(text.replace("# cluster = ", "cluster = ").replace("\nuser = ", "\n# user = "))
     done = Audit.from_toml(tmp_path / "audit.toml").run()
     assert [entry.error for entry in done.entries if entry.error] == []
+
+
+def with_probabilities(names: list[str], **more: Any) -> dict[str, Any]:
+    chances = np.random.default_rng(4).dirichlet(np.ones(len(names)), N).round(3)
+    return {"approved": binary() * 1, **dict(zip(names, chances.T, strict=True)), **more}
+
+
+PROXIES = {
+    "a prefix": (["p_white", "p_black", "p_hisp"], '{"White" = "p_white", "Black" = "p_black", "Hisp" = "p_hisp"}'),
+    "a suffix": (["white_prob", "asian_prob", "other_prob"], '"White" = "white_prob", "Asian" = "asian_prob", "Other"'),
+    "dots": (["pred.whi", "pred.bla", "pred.oth"], '"Whi" = "pred.whi", "Bla" = "pred.bla", "Oth" = "pred.oth"'),
+    "two": (["p_female", "p_male"], '{proxy = "sex", probabilities = {"Female" = "p_female", "Male" = "p_male"}}'),
+    "names alone": (["white", "black", "latino"], '"White" = "white", "Black" = "black", "Latino" = "latino"'),
+}
+
+
+@pytest.mark.parametrize("name", PROXIES)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_probabilities_that_sum_to_one_are_proposed_as_groups(name: str, grouped: bool, tmp_path: Path) -> None:
+    columns, expected = PROXIES[name]
+    score = {"score": RNG.random(N), "p_default": RNG.random(N)}
+    more = {"sex": ["f", "m"] * (N // 2)} if grouped else {}
+    guesses, text = started(with_probabilities(columns, **score, **more), tmp_path)
+    assert expected in text
+    assert any(expected in guess for guess in guesses if guess.startswith("groups = "))
+    assert any("sum to 1 in every row" in guess for guess in guesses)
+    tests = tomllib.loads(text)["tests"]
+    assert [test["id"] for test in tests if "id" in test] == ["by-probability"]
+    assert len(tests) == 1 + grouped
+    assert ("one test is made" in text) is not grouped
+    if hasattr(iso, "proxy"):
+        Audit.from_toml(tmp_path / "audit.toml").validate()
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        with_probabilities(["p_white", "p_black", "rest"]),  # the two that are named do not sum to 1
+        with_probabilities(["class_0", "class_1", "class_2"]),  # classes, perhaps, not people
+        {"approved": binary() * 1, "is_white": [0, 1] * (N // 2), "is_black": [1, 0] * (N // 2)},
+    ],
+)
+def test_other_numbers_are_not_taken_for_probabilities(table: dict[str, Any], tmp_path: Path) -> None:
+    _, text = started(table, tmp_path)
+    assert "proxy" not in text
+    assert "by-probability" not in text

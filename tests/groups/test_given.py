@@ -406,14 +406,14 @@ def test_every_place_reports_rates_that_add_up() -> None:
     stored = iso.from_json(whole.to_json())
     assert stored.estimate[0] - stored.reference_value[0] == pytest.approx(stored.disparity[0], rel=1e-12)
     part = Section(1, Entry(name="a", kind="flag", result=whole), drawn=False)
-    (_, numbers), (_, strata) = part.tables
+    (_, numbers, note), (_, strata, _) = part.tables
     cells = {column.heading: cell.text for column, cell in zip(numbers.columns, numbers.rows[0], strict=True)}
     assert cells["Adjusted estimate (%)"] == phrases.percent(row["estimate"])
     assert cells["Adjusted reference (%)"] == phrases.percent(row["reference"])
     assert cells["Raw estimate (%)"] == phrases.percent(row["raw_estimate"])
     assert cells["Raw reference (%)"] == phrases.percent(row["raw_reference"])
     assert [row[1].text for row in strata.rows] == ["department=easy", "department=hard"]
-    assert "same weights" in part.table_note
+    assert "same weights" in note
     assert "odds" in stratified(admissions(), **RATE, given="department", scale="odds_ratio").table_note()
 
 

@@ -56,6 +56,20 @@ def refuse(name: str, data: Any = TABLE, **options: Any) -> None:
     flag(f"{REFUSES[1:]}{name}", data, **options)
 
 
+# Estimates drawn together.
+CROSSED: dict[str, Any] = {"groups": ["race", "sex", iso.cut("age", [30, 45])], "depth": 3, "metric": "selection_rate"}
+
+
+def drawn_together(result: Any, **options: Any) -> Any:
+    shrunk = result.shrunk(**options)
+    return [shrunk.to_frame("polars"), shrunk.summary(), list(shrunk.beyond_parts)]
+
+
+flag("shrunk/main effects", then=drawn_together, **CROSSED)
+flag("shrunk/mean", then=partial(drawn_together, toward="mean", of=("race", "age"), alpha=0.1), **CROSSED)
+flag("shrunk/clusters", then=drawn_together, **CROSSED, cluster="household")
+refuse("shrunk/overlap", then=drawn_together, **CROSSED | {"depth": 2})
+
 # Metrics.
 for _metric in RATES:
     flag(f"metric/{_metric}", metric=_metric)

@@ -20,7 +20,7 @@ def test_every_piece_of_a_result_has_its_place() -> None:
     assert [str(text) for text in part.truth] == ["It is so."]
     assert len(part.findings) == 3
     assert part.gloss.startswith("True positive rate (tpr): the share selected")
-    ((_, shown),) = part.tables
+    ((_, shown, _),) = part.tables
     assert len(shown.rows) == 3
     assert part.chart is None
     assert len(part.steps) == 3
@@ -52,7 +52,7 @@ def test_a_test_that_stopped_has_its_options_and_its_error() -> None:
 
 def test_a_long_table_is_cut_to_the_rows_given() -> None:
     part = Section(1, Entry(name="a", kind="flag", result=fake()), 2, drawn=False)
-    ((_, shown),) = part.tables
+    ((_, shown, _),) = part.tables
     assert (len(shown.rows), shown.total) == (2, 3)
 
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args
 
 from pydantic import AfterValidator, BaseModel, Discriminator, Field, ValidationError, create_model, model_validator
 from pydantic.json_schema import GenerateJsonSchema
@@ -33,7 +33,7 @@ from isonomy.errors import ConfigError, near
 from isonomy.frames.groups import NOTHING, Labels
 from isonomy.frames.metrics import ALSO_CALLED
 from isonomy.options import Missing, MissingGroup, also_called, hints, shown
-from isonomy.results import KINDS, Question, find_question
+from isonomy.results import KINDS, QUESTIONS, Question, find_question
 from isonomy.results.questions import READING
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class Test(FileTable):
     """What every test has in addition to the keywords of its function."""
 
     __test__ = False  # not one of pytest's
+    further: ClassVar[tuple[str, ...]] = ()  # keys that request another table of the result
 
     kind: str
     id: str | None = Field(default=None, min_length=1, max_length=200)
@@ -90,7 +91,8 @@ class Test(FileTable):
 
     def own_options(self) -> dict[str, object]:
         """The function's keywords as the test gives them; ``false`` means that a role has no column in this test."""
-        names = [name for name in type(self).model_fields if name in self.model_fields_set - Test.model_fields.keys()]
+        given = self.model_fields_set - {*Test.model_fields, *self.further}
+        names = [name for name in type(self).model_fields if name in given]
         return {name: value for name in names if (value := getattr(self, name)) is not False or name not in ROLES}
 
     def default_id(self) -> str:
@@ -114,8 +116,14 @@ def model_of(function: Callable[..., object]) -> type[Test]:
             key, default = key | None if needed else key | Literal[False] | None, None
         description = written(annotation).note or described(function).get(name)
         fields[name] = (key, Field(default=default, description=description))
+    further = QUESTIONS[kind].further if kind in QUESTIONS else ()
+    for name in further:
+        description = f"Add the table of the result's method {name}() below its own."
+        fields[name] = (bool, Field(default=False, description=description))
     summary = (inspect.getdoc(function) or "").partition("\n")[0]
-    return create_model(kind.title().replace("_", ""), __base__=Test, __doc__=summary, **fields)
+    model = create_model(kind.title().replace("_", ""), __base__=Test, __doc__=summary, **fields)
+    model.further = further
+    return model
 
 
 MODELS: dict[str, type[Test]] = {kind: model_of(find_question(kind).function) for kind in KINDS}

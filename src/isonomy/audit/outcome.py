@@ -229,6 +229,7 @@ def _stored(entry: Entry) -> dict[str, object]:
         "question": entry.question,
         "truth": list(entry.truth),
         "words": dict(entry.words),
+        **({"further": list(entry.further)} if entry.further else {}),
     }
     if result is None:
         return stored | {"options": plain_option(entry.options)}
@@ -244,8 +245,9 @@ def _stored(entry: Entry) -> dict[str, object]:
 
 def _restored(stored: Mapping[str, Any]) -> Entry:
     fields = {name: stored[name] for name in _ENTRY} | {name: stored.get(name, {}) for name in ("words", "options")}
+    fields |= {name: tuple(stored.get(name, ())) for name in ("truth", "further")}
     result = from_dict(stored["result"]) if "result" in stored else None
-    return typed(Entry(name=stored["id"], truth=tuple(stored["truth"]), result=result, **fields))
+    return typed(Entry(name=stored["id"], result=result, **fields))
 
 
 def write_pack(result: AuditResult) -> Path:

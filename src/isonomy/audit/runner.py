@@ -199,7 +199,8 @@ class Audit:
         """One test, from an earlier run or run now. Its errors do not stop the other tests."""
         written = test.test
         entry = Entry(name=test.name, kind=test.kind, title=written.title, truth=tuple(written.truth), seed=test.seed)
-        entry = replace(entry, words=self.config.labels.columns)
+        further = tuple(name for name in written.further if getattr(written, name))
+        entry = replace(entry, words=self.config.labels.columns, further=further)
         if stored is not None:
             with contextlib.suppress(Exception):  # written by another version: run the test again
                 return replace(entry, result=from_dict(stored["result"]), seconds=stored["seconds"], resumed=True)

@@ -21,7 +21,7 @@ from isonomy.audit.config import ROLES, FileColumns
 from isonomy.audit.state import write
 from isonomy.errors import ConfigError, DataError, EmptyFrame, UsageError
 from isonomy.frames import open_source
-from isonomy.frames.profile import FEW, Profile, distinct, profiles
+from isonomy.frames.profile import FEW, Profile, distinct, profiles, sum_to_one
 from isonomy.results import phrases
 
 _WORDS = tomllib.loads((files("isonomy.audit") / "starter_words.toml").read_text(encoding="utf-8"))
@@ -65,6 +65,7 @@ class Guess:
     known: str = "everybody"  # or "selected", "others", "nobody"
     absent: bool = False  # whether an unknown outcome is missing, rather than a value
     design: dict[str, str] = field(default_factory=dict)  # columns that may be the weight and the cluster
+    proxy: str = ""  # groups known only by probability, as TOML
 
 
 def toml(text: str) -> str:
@@ -130,6 +131,42 @@ def guess(columns: tuple[Profile, ...]) -> Guess:
     for column in free:
         unused.setdefault(_reason(column), []).append(column.name)
     return Guess(roles, groups, tuple(checks), undecided, _obstacle(set(roles), groups), unused, design=design)
+
+
+def probabilities(data: Path, columns: tuple[Profile, ...]) -> tuple[str, dict[str, str]]:
+    """What columns of probabilities are about, and the column of each group; empty if there are none.
+
+    They lie between 0 and 1, their names differ in one part, which names groups of people, and they sum to 1.
+    """
+    source = open_source(data)
+    families: dict[tuple[str, ...], dict[str, str]] = {}
+    for column in columns:
+        parts = re.findall(r"[^\W_]+", column.name)
+        for i, part in enumerate(parts) if column.unit and column.kind == "number" else ():
+            families.setdefault((*parts[:i], "", *parts[i + 1 :]), {})[part] = column.name
+    for family in families.values():
+        for about, words in _WORDS["proxies"].items():
+            named = {part: name for part, name in family.items() if part.lower().startswith(tuple(words.split()))}
+            for group in (family, named) if len(named) > 1 else ():
+                if sum_to_one(source, list(group.values())):
+                    return about, {part[:1].upper() + part[1:]: name for part, name in group.items()}
+    return "", {}
+
+
+def with_proxy(guessed: Guess, about: str, groups: dict[str, str]) -> Guess:
+    """The guess with groups known only by probability, which have a test of their own."""
+    if not groups:
+        return guessed
+    pairs = ", ".join(f"{toml(label)} = {toml(name)}" for label, name in groups.items())
+    proxy = f"{{proxy = {toml(about)}, probabilities = {{{pairs}}}}}"
+    names = ", ".join(map(toml, groups.values()))
+    check = f"{names} sum to 1 in every row: they are taken for the probabilities of the groups of {about}. Are they?"
+    obstacle = guessed.obstacle
+    if obstacle and not guessed.groups and "prediction" in guessed.roles:
+        obstacle = (
+            f"No column was recognized as groups of people, except the probabilities of {about}: one test is made."
+        )
+    return replace(guessed, proxy=proxy, checks=(*guessed.checks, check), obstacle=obstacle)
 
 
 def _roles(
@@ -312,7 +349,9 @@ def write_starter(data: Path, output: Path, *, force: bool = False) -> list[str]
     if output.exists() and not force:
         raise ConfigError(f"{output} exists; --force writes over it, --output names another.")
     columns = sample(data)
-    guessed = compared(data, guess(columns))
+    about, groups = probabilities(data, columns)
+    guessed = guess(tuple(column for column in columns if column.name not in groups.values()))
+    guessed = with_proxy(compared(data, guessed), about, groups)
     path = Path(os.path.relpath(data.resolve(), output.resolve().parent)).as_posix()
     folder = "isonomy-report" if output.stem == "audit" else f"{output.stem}-report"
     try:
@@ -320,7 +359,8 @@ def write_starter(data: Path, output: Path, *, force: bool = False) -> list[str]
     except OSError as error:
         raise ConfigError(f"output: cannot write {output} ({error.strerror}).") from None
     guesses = [f"{role} = {chosen.toml()}" for role, chosen in guessed.roles.items()]
-    guesses += [f"groups = {', '.join(guessed.groups)}"] if guessed.groups else []
+    specs = [*guessed.groups, *([guessed.proxy] if guessed.proxy else [])]
+    guesses += [f"groups = {', '.join(specs)}"] if specs else []
     notes = [f"check: {check}" for check in guessed.checks]
     unused = [name for names in guessed.unused.values() for name in names]
     notes += [f"not used: {phrases.listed(unused, 8)}; the file says why"] if unused else []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Literal
@@ -25,6 +26,7 @@ Kind = Literal["binary", "number", "text", "other"]
 
 ROWS = 200_000  # rows read
 FEW = 20  # values listed at most
+ROUNDED = 0.005  # the error of a number with two decimals
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,14 @@ def distinct(source: Source, column: str, other: str, value: str | float, rows: 
     table = source.head(rows).select(column, other).with_columns(selectors.float().fill_nan(None)).drop_nulls()
     equal = pl.col(other).cast(pl.String if isinstance(value, str) else pl.Float64) == value
     return table.filter(equal)[column].n_unique(), table.filter(~equal)[column].n_unique()
+
+
+def sum_to_one(source: Source, columns: Sequence[str], rows: int = ROWS) -> bool:
+    """Whether the columns sum to 1 in all of the first rows without a missing value, up to rounding to two digits."""
+    import polars as pl
+
+    table = source.head(rows).select(pl.col(columns).cast(pl.Float64).fill_nan(None)).drop_nulls()
+    return bool(len(table) and ((table.sum_horizontal() - 1.0).abs() <= ROUNDED * len(columns)).all())
 
 
 def profile(column: pl.Series) -> Profile:

@@ -5,12 +5,14 @@ from isonomy.groups.flag import FlagResult, flag
 from isonomy.groups.impact import AdverseImpactResult, adverse_impact
 from isonomy.groups.options import Estimate
 from isonomy.groups.planning import detectable_disparity, power_of, rows_needed
+from isonomy.groups.shrunk import ShrunkResult
 
 __all__ = [
     "AdverseImpactResult",
     "CertifyResult",
     "Estimate",
     "FlagResult",
+    "ShrunkResult",
     "adverse_impact",
     "certify",
     "detectable_disparity",

@@ -469,6 +469,7 @@ class GroupEvidence(Evidence):
     planning_error: FloatArray = column(listed=False)
     planning_rate: FloatArray = column(listed=False)
     planning_df: FloatArray = column(listed=False)
+    variance: FloatArray | None = column(listed=False, default=None)  # of values within groups; None for rates
     reference: str
     reference_kind: To
     scale: str

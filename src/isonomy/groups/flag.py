@@ -20,6 +20,7 @@ from isonomy.groups.likelihood.lines import MetricRows
 from isonomy.groups.likelihood.profile import Corrected, OnScale
 from isonomy.groups.likelihood.strata import SHOWN, account_for_strata
 from isonomy.groups.options import MOVED, NO_DIFFERENCE, Method, NullOption, ReferenceLike, ScaleLike, To
+from isonomy.groups.shrunk import ShrunkResult, Toward, shrink
 from isonomy.inference import Verdict, conclude, inside, rejected
 from isonomy.inference.decide import Alternative, Decisions
 from isonomy.inference.effect import SKEWED_EQUALITY, Against, Hypothesis, Rescaled, too_skewed
@@ -27,7 +28,7 @@ from isonomy.inference.multiplicity import adjust as adjust_pvalues
 from isonomy.inference.multiplicity import false_discoveries, intersections, max_t, siblings
 from isonomy.numerics.arrays import BoolArray, FloatArray, ObjectArray
 from isonomy.numerics.status import Status
-from isonomy.options import Alpha, Column, RowOptions, Seeded, Tolerance, Whole
+from isonomy.options import Alpha, Column, RowOptions, Seeded, Tolerance, Whole, check
 from isonomy.results import Evidence, Note, column, note_if, open_call, question
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ Better = Literal["higher", "lower"] | None
     asks="Which groups does this model treat differently, by how much, and is that more than chance?",
     topic="{}",
     from_counts=True,
+    further=("shrunk",),
 )
 def flag(
     data: object = None,
@@ -365,6 +367,7 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
         "planning_error": comparison.planning_error(solvers, disparity, error, tested, effect, binary),
         "planning_rate": np.where(binary & (plan.given is None), reference, np.nan),
         "planning_df": moments.df if law is None else law.df,
+        "variance": None if all(shares) or any(m.functional for m in plan.measures) else _variance(solvers),
     }
     if plan.given is not None:
         columns |= account_for_strata(solvers[0].sums, plan.base_scale, plan.alpha)
@@ -381,6 +384,11 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
         "drawn": drawn,
     }
     return columns, tests
+
+
+def _variance(solvers: Sequence[Solver]) -> FloatArray:
+    sides = (side for solver in solvers for side in solver.sides)
+    return np.concatenate([side.means.variance[: side.status.size] for side in sides])
 
 
 def _draws(
@@ -584,6 +592,45 @@ class FlagResult(GroupEvidence):
         """The groups whose null hypothesis was rejected, for at least one metric."""
         named = zip(self.groups, self.verdicts, strict=True)
         return tuple(dict.fromkeys(group for group, verdict in named if verdict is Verdict.VIOLATION))
+
+    def shrunk(
+        self, toward: Toward = "main_effects", of: Sequence[str] | None = None, alpha: float | None = None
+    ) -> ShrunkResult:
+        """Estimates for many small groups, each drawn toward what the groups have in common. No verdict rests on them.
+
+        Robust empirical Bayes (Armstrong, Kolesár and Plagborg-Møller 2022, Econometrica 90, 2567-2602): the fewer rows
+        a group has, the more its raw estimate is drawn. Estimates and intervals are better on average over the groups;
+        a group that really is unusual is drawn toward the others too. Groups below ``min_size`` are used and shown,
+        withheld groups are neither.
+
+        Parameters
+        ----------
+        toward : {"main_effects", "mean"}, default "main_effects"
+            The sum of the effects of the columns, for at least ten groups more than it has parameters; or the mean of
+            all groups, for at least eight groups. Groups formed by one column are drawn toward their mean.
+        of : sequence of str, optional
+            The columns whose intersections are used. Default: the deepest set, if there is only one.
+        alpha : float, optional
+            Intervals contain the true value in a share 1 - alpha of the groups. Default: that of the result.
+
+        Returns
+        -------
+        ShrunkResult
+            ``to_frame()`` has one row per group, with the raw estimate and the shrunk one; ``beyond_parts`` tests
+            whether the groups differ beyond what they are drawn toward.
+
+        Examples
+        --------
+        >>> import isonomy as iso
+        >>> table = {"branch": [f"b{i}" for i in range(8)] * 25, "approved": [0, 1, 1, 0, 1] * 40}
+        >>> result = iso.flag(table, metric="selection_rate", prediction="approved", groups="branch")
+        >>> result.shrunk().to_frame().select("group", "estimate", "shrunk").rows()[0]
+        ('branch=b0', 0.6, 0.6)
+        """
+        check("toward", toward, Toward)
+        check("of", of, Sequence[str] | None)
+        check("alpha", alpha, Alpha | None)
+        return shrink(self, toward, None if of is None else tuple(of), self.alpha if alpha is None else alpha)
 
     @property
     def tested(self) -> str:

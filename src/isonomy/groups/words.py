@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from isonomy.groups.flag import FlagPlan, FlagResult
     from isonomy.groups.impact import AdverseImpactResult
     from isonomy.groups.options import Reference
+    from isonomy.groups.shrunk import ShrunkResult
 
 # ---- groups one by one
 
@@ -385,6 +386,29 @@ register(
         "uncorrected": _uncorrected,
     }
 )
+
+# ---- groups drawn toward one another
+
+SHRUNK = "Estimates drawn together"
+
+
+def shrunk(r: ShrunkResult) -> str:
+    main, names, pvalue = r.toward == "main_effects", phrases.listed(r.columns), phrases.pvalue(r.beyond_parts.pvalue)
+    target = f"what {names} suggest if their effects add up" if main else "the mean of all groups"
+    beyond = f" beyond the sum of {names}" if main else ""
+    equal = (
+        " The groups spread no more than chance spreads them and are drawn almost wholly together." if r.equal else ""
+    )
+    differ = f"No difference between the groups{beyond} was shown ({pvalue})."
+    if rejected(r.beyond_parts.pvalue, r.alpha):
+        differ = f"The groups differ{beyond} by more than chance explains ({pvalue})."
+    return (
+        f"Each estimate is drawn toward {target}; the fewer rows a group has, the more.{equal} On average over the "
+        f"groups, {100 * (1 - r.alpha):g} % of these intervals contain the group's true value; for a single group, "
+        "above all an unusual one, the chance may be lower. Use these numbers to explore and to rank. They are not a "
+        f"test of any group: verdicts rest on the tests alone. {differ}"
+    )
+
 
 # ---- all groups taken together
 

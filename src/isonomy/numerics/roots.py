@@ -189,9 +189,11 @@ def _close(evaluate: Values, a: FloatArray, b: FloatArray, x: FloatArray, status
         end[opened & ~solvable] = (center + side * reach)[opened & ~solvable]
 
 
-def bisection(short: Callable[[FloatArray], BoolArray], near: FloatArray, far: FloatArray) -> FloatArray:
-    """The first points from ``near`` to ``far`` that do not fall ``short``; ``far`` if all do. Sixty halvings."""
-    for _ in range(60):
+def bisection(
+    short: Callable[[FloatArray], BoolArray], near: FloatArray, far: FloatArray, halvings: int = 60
+) -> FloatArray:
+    """The first points from ``near`` to ``far`` that do not fall ``short``; ``far`` if all do."""
+    for _ in range(halvings):
         halfway = (near + far) / 2.0
         before = short(halfway)
         near, far = np.where(before, halfway, near), np.where(before, far, halfway)

@@ -32,6 +32,7 @@ class Entry:
     resumed: bool = False
     options: Mapping[str, object] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)  # what readers call the table's columns
+    further: tuple[str, ...] = ()  # methods of the result whose tables follow its own
 
     @property
     def answered(self) -> bool:

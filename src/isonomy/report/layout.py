@@ -10,6 +10,7 @@ from itertools import groupby
 import numpy as np
 from markupsafe import Markup
 
+from isonomy.errors import UsageError
 from isonomy.report import wording
 from isonomy.report.document import Entry
 from isonomy.report.text import one_line, sentence, visible
@@ -40,21 +41,28 @@ class Section:
         self.leads, self.truth, self.steps = safe(entry.leads), safe(entry.truth), safe(entry.steps)
         self.facts = _facts(entry)
         self.chart, self.problem = chart(result) if drawn and result is not None else (None, "")
-        self.tables: tuple[tuple[str, PageTable], ...] = ()
+        self.tables: tuple[tuple[str, PageTable, str], ...] = ()  # with their titles, and the notes below them
         self.tables_first = bool(pages)
         self.null: Markup | None = None
-        self.table_note = self.method = ""
+        self.method = ""
         self.findings = self.warnings = self.limits = self.references = safe(())
         self.assumptions: tuple[tuple[Markup, ...], ...] = ()
         if result is None:
             return
-        self.tables = tuple(
-            (name, table(page, result.described(page), rows, chosen=bool(pages)))
-            for name, page in (pages or {wording.NUMBERS: columns}).items()
-            if page
-        )
+        for name, page in (pages or {wording.NUMBERS: columns}).items():
+            note = "" if self.tables else result.table_note()
+            if page:
+                self.tables += ((name, table(page, result.described(page), rows, chosen=bool(pages)), note),)
+        for name in [name for name in entry.definition.further if name in entry.further]:
+            try:
+                more = getattr(result, name)()
+                shown = table(more.table(), more.described(), rows, chosen=True)
+                self.tables += ((more.title, shown, sentence(more.summary(), labels)),)
+            except UsageError as error:  # the table is missing, and the page says why
+                *others, (title, last, note) = self.tables
+                self.tables = (*others, (title, last, sentence(f"{note} {error}".strip(), labels)))
         self.null = sentence(result.null[:1].upper() + result.null[1:], labels)
-        self.table_note, self.method = result.table_note(), result.method[:1].upper() + result.method[1:]
+        self.method = result.method[:1].upper() + result.method[1:]
         self.findings, self.warnings = safe(result.findings()), safe(result.warnings)
         self.limits, self.references = safe(result.limits()), safe(result.references)
         self.assumptions = tuple(safe(pair) for pair in result.assumptions())
@@ -64,7 +72,7 @@ class Section:
         """Every word of the section, to find the terms that need an explanation."""
         assumed = [part for pair in self.assumptions for part in pair]
         sentences = (*self.leads, *self.findings, *self.warnings, *self.limits, *self.steps, *assumed)
-        headings = [column.heading for _, table in self.tables for column in table.columns]
+        headings = [column.heading for _, table, _ in self.tables for column in table.columns]
         every = (self.heading, self.question, self.gloss, self.null, *sentences, *headings, *dict(self.facts))
         return " ".join(map(str, every))
 

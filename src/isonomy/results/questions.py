@@ -65,7 +65,8 @@ class Question:
     the call; ``speaks_of`` lists the words ("selected", "outcome 1") that its sentences use whatever its metric.
     ``from_counts``: it can be answered from counts if its metric is 0/1. ``moved`` maps keywords of earlier versions to
     what replaces them. ``idle`` returns the column roles that the question would not use with the options of an audit
-    file; these are not taken from ``[columns]``.
+    file; these are not taken from ``[columns]``. ``further`` names methods of its result that
+    return another table, which an audit file may request by that name.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Question:
     from_counts: bool = False
     moved: Mapping[str, str] = field(default_factory=dict)
     idle: Callable[[Options], Collection[str]] = lambda _: ()
+    further: tuple[str, ...] = ()
 
     @property
     def forms(self) -> dict[str, str | None]:

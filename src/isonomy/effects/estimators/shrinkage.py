@@ -29,6 +29,7 @@ from isonomy.errors import UsageError, choose
 from isonomy.frames.design import Clusters, Design
 from isonomy.inference.effect import Wald
 from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.shrinkage import posterior_means, weighted_fit
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import t_sf
 from isonomy.options import Draws, Number, Option, shown
@@ -67,9 +68,8 @@ def normal_means(error: FloatArray, se: FloatArray) -> FloatArray:
     q = (weight * (error - (weight * error).sum() / total) ** 2).sum()
     scale = total - (weight**2).sum() / total
     between = max((q - (len(error) - 1)) / scale, 0.0) if scale > 0 else 0.0
-    variance = se**2 + between
-    mean = (error / variance).sum() / (1 / variance).sum()
-    return mean + between / variance * (error - mean)
+    mean, _ = weighted_fit(np.ones((len(error), 1)), error, 1 / (se**2 + between))
+    return posterior_means(error, mean, se**2, between)
 
 
 def mixture_means(
