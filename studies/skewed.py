@@ -38,8 +38,17 @@ def zero_inflated(rng: np.random.Generator, n: int) -> FloatArray:
     return np.where(rng.random(n) < 0.1, rng.lognormal(0.0, 1.0, n), 0.0)
 
 
+def gamma(rng: np.random.Generator, n: int) -> FloatArray:
+    """Mildly skewed amounts: their skewness is 1."""
+    return rng.gamma(4.0, size=n)
+
+
 def normal(rng: np.random.Generator, n: int) -> FloatArray:
     return rng.normal(size=n)
+
+
+def positive(rng: np.random.Generator, n: int) -> FloatArray:
+    return rng.normal(10.0, 1.0, n)
 
 
 def uniform(rng: np.random.Generator, n: int) -> FloatArray:
@@ -234,14 +243,14 @@ def scored(rng: np.random.Generator, draw: Draw, sizes: tuple[int, int], thresho
 
 
 def treated_clusters(rng: np.random.Generator, clusters: int, share: float, correlation: float) -> list[float]:
-    """Whole clusters are treated; predicted effects are right for everybody."""
+    """Whole clusters are treated, and belong to one of two groups; predicted effects are right for everybody."""
     size = 50
-    treated = rng.permutation(np.arange(clusters) < round(share * clusters))
+    treated = rng.random(clusters) < share
     people = np.repeat(np.arange(clusters), size)
     common = rng.normal(0.0, np.sqrt(correlation), clusters)[people]
     outcome = common + rng.normal(0.0, np.sqrt(1.0 - correlation), people.size) + 0.2 * treated[people]
     table = {"c": people, "t": treated[people].astype(int), "y": outcome, "e": np.full(people.size, 0.2)}
-    table["g"] = rng.choice(["a", "b"], people.size)
+    table["g"] = rng.choice(["a", "b"], clusters)[people]
     roles: dict[str, Any] = {"effect": "e", "treatment": "t", "outcome": "y", "groups": "g", "cluster": "c"}
     try:
         result = iso.treatment_bias(table, **roles, measure="difference")
@@ -258,26 +267,34 @@ def treated_clusters(rng: np.random.Generator, clusters: int, share: float, corr
 
 
 def flips(rng: np.random.Generator, changed: int) -> list[float]:
-    """A candidate that changes the decisions of a few people of one group, right or wrong by a coin."""
+    """A candidate that changes the decisions of a few people of the worse group, right or wrong by a coin."""
     n = 1_000
     table = {"g": rng.choice(["a", "b"], n), "y": rng.integers(0, 2, n)}
-    now = rng.integers(0, 2, n)
+    now = np.where(rng.random(n) < np.where(table["g"] == "a", 0.9, 0.5), table["y"], 1 - table["y"])
     new = now.copy()
     few = rng.choice(np.flatnonzero(table["g"] == "b"), changed, replace=False)
     new[few] = 1 - now[few]
     table |= {"now": now, "new": new}
-    result = iso.improvability(table, outcome="y", groups="g", status_quo="now", candidate="new", rng=0)
-    return rejects(result)
-
-
-def selected(rng: np.random.Generator, rows: int) -> list[float]:
-    """A lognormal outcome; the status quo selects a few rows, the candidate 200, both at random."""
-    n = 2_000
-    table: Table = {"g": rng.choice(["a", "b"], n), "y": lognormal(rng, n)}
-    for name, number in (("now", rows), ("new", 200)):
-        table[name] = np.isin(np.arange(n), rng.choice(n, number, replace=False)).astype(int)
     roles: dict[str, Any] = {"outcome": "y", "groups": "g", "status_quo": "now", "candidate": "new"}
-    return rejects(iso.improvability(table, **roles, rng=0))
+    return alternative(iso.improvability(table, **roles, accuracy="accuracy", rng=0))
+
+
+def alternative(result: Any) -> list[float]:
+    """Whether an alternative is shown, and whether no law held for it."""
+    return [float(result.reject), float("skewed" in result.status or "few_events" in result.status)]
+
+
+def selected(rng: np.random.Generator, rows: int, draw: Draw = lognormal) -> list[float]:
+    """A lognormal outcome; of one group the status quo selects a few rows and the candidate 200, all at random.
+
+    Both select the same 200 rows of the other group, so that the candidate is less unequal in the rates of selection.
+    """
+    n = 1_000
+    table: Table = {"g": np.repeat(["a", "b"], n), "y": draw(rng, 2 * n)}
+    same, few, many = ((rng.permutation(n) < number).astype(int) for number in (200, rows, 200))
+    table |= {"now": np.concatenate([same, few]), "new": np.concatenate([same, many])}
+    roles: dict[str, Any] = {"outcome": "y", "groups": "g", "status_quo": "now", "candidate": "new"}
+    return alternative(iso.improvability(table, **roles, fairness="selection_rate", rng=0))
 
 
 # ---- project
@@ -288,7 +305,7 @@ def projected(rng: np.random.Generator, sizes: tuple[int, int], p: float, readin
     n = sum(sizes)
     table = {"g": np.repeat(["a", "b"], sizes), "d": (rng.random(n) < p).astype(int), "score": rng.random(n)}
     table |= {"w": rng.uniform(0.5, 1.5, n), "c": np.arange(n)}
-    options: dict[str, Any] = {"criterion": "statistical_parity", "prediction": "d", "groups": "g"}
+    options: dict[str, Any] = {"criterion": "statistical_parity", "prediction": "d", "groups": "g", "score": "score"}
     options[reading] = reading[0]
     try:
         result = iso.project(table, **options, rng=0)
@@ -465,6 +482,9 @@ PAGE = Page(
                     ("predictive_parity", None, "lognormal", lognormal, 2_000, 20_000),
                     ("marginal_outcomes", 0.5, "lognormal", lognormal, 500, 3_000),
                     ("marginal_outcomes", 0.5, "zero-inflated", zero_inflated, 500, 3_000),
+                    ("predictive_parity", None, "normal", normal, 150, 3_000),
+                    ("predictive_parity", None, "gamma", gamma, 1_000, 5_000),
+                    ("marginal_outcomes", 0.5, "normal", normal, 500, 3_000),
                 )
             ),
         ),
@@ -481,6 +501,9 @@ PAGE = Page(
                     "60 clusters of 50, 15 % treated, correlation 0.2": partial(
                         treated_clusters, clusters=60, share=0.15, correlation=0.2
                     ),
+                    "100 clusters of 50, 30 % treated, correlation 0.2": partial(
+                        treated_clusters, clusters=100, share=0.3, correlation=0.2
+                    ),
                 }.items()
             ),
         ),
@@ -496,6 +519,7 @@ PAGE = Page(
                     "lognormal outcome, 12 rows selected": partial(selected, rows=12),
                     "lognormal outcome, 20 rows selected": partial(selected, rows=20),
                     "lognormal outcome, 40 rows selected": partial(selected, rows=40),
+                    "normal outcome, 40 rows selected": partial(selected, rows=40, draw=positive),
                 }.items()
             ),
         ),

@@ -769,3 +769,30 @@ def test_outcomes_of_0_and_1_among_those_selected_are_shares(data: dict[str, Any
     assert " % with the alternative, " in known.findings()[1]  # tpr is only for 0/1 outcomes
     need = iso.improvability(data, **ready)
     assert " % with the alternative, " not in " ".join(need.findings())
+
+
+@pytest.mark.parametrize("right", [3, 9])
+def test_few_changed_decisions_are_judged_by_their_binomial_law(right: int) -> None:
+    """All changes are right: p is that of as many heads in a row."""
+    g, y = np.repeat(["a", "b"], 400), np.tile([0, 1], 400)
+    now = np.where(np.arange(800) % 10 < np.where(g == "a", 9, 5), y, 1 - y)
+    new = now.copy()
+    wrong = np.flatnonzero((g == "b") & (now != y))[:right]
+    new[wrong] = y[wrong]
+    roles: dict[str, Any] = {"outcome": "y", "groups": "g", "status_quo": "now", "candidate": "new"}
+    result = iso.improvability({"g": g, "y": y, "now": now, "new": new}, **roles, accuracy="accuracy", rng=0)
+    assert accuracy(result)[0, 1, 2] == pytest.approx(max(0.5**right, result.pvalues[1]), rel=1e-9)
+    assert accuracy(result)[0, 1, 2] >= 0.5**right * (1 - 1e-9)
+    assert result.reject == (right == 9)
+
+
+def test_an_outcome_too_skewed_for_the_rows_selected_has_no_verdict() -> None:
+    rng = np.random.default_rng(2)
+    few, many = (np.arange(1_000) < n for n in (20, 200))
+    table = {"g": np.repeat(["a", "b"], 1_000), "now": np.append(many, few), "new": np.append(many, many)}
+    roles: dict[str, Any] = {"outcome": "y", "groups": "g", "status_quo": "now", "candidate": "new"}
+    skewed = rng.lognormal(0, 1.2, 2_000)
+    for y, status in ((skewed, Status.SKEWED), (rng.normal(10, 1, 2_000), Status.OK)):
+        result = iso.improvability(table | {"y": y}, **roles, fairness="selection_rate", rng=0)
+        assert set(result.status) == {status}
+        assert status is Status.OK or result.pvalue == 1

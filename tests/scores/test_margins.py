@@ -262,3 +262,16 @@ def test_small_groups_are_withheld() -> None:
     assert hidden.findings()[-1].startswith("g=a: the expected outcome")
     assert hidden.plot()
     assert theme.to_svg(result.plot()).startswith("<svg")
+
+
+@pytest.mark.parametrize("user", [None, "u"])
+def test_outcomes_too_skewed_for_the_people_near_the_threshold_give_no_verdict(user: str | None) -> None:
+    rng = np.random.default_rng(1)
+    g, s = np.repeat(["a", "b"], [500, 3_000]), rng.random(3_500)
+    table = {"g": g, "s": s, "u": np.arange(3_500), "y": rng.lognormal(0, 1.2, 3_500)}
+    result = ask(table, user=user)
+    assert result.status == (iso.Status.SKEWED,)
+    assert not result.answered
+    assert np.isfinite(result.disparity).all()
+    assert any("too skewed" in note.text for note in result.notes)
+    assert ask(table | {"y": rng.normal(size=3_500)}, user=user).answered

@@ -648,3 +648,14 @@ def test_clusters_are_among_the_assumptions() -> None:
 def test_charts_have_their_data_inside(hostile: Any) -> None:
     assert "datasets" in theme.specification(hostile.plot())
     assert "svg" in theme.to_svg(hostile.plot())
+
+
+@pytest.mark.parametrize("method", ["omnibus", "orthogonal", "cumulative", "trend", "residual", "published"])
+def test_outcomes_too_skewed_for_the_smaller_group_give_no_verdict(method: Any) -> None:
+    rng = np.random.default_rng(1)
+    table = {"g": np.repeat(["a", "b"], [150, 3_000]), "s": rng.random(3_150), "y": rng.lognormal(0, 1.2, 3_150)}
+    roles: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "rng": 0, "method": method}
+    result = iso.predictive_parity(table, **roles)
+    assert not result.answered
+    assert iso.Status.SKEWED in result.status
+    assert iso.predictive_parity(table | {"y": rng.normal(size=3_150)}, **roles).answered

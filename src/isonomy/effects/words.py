@@ -145,8 +145,8 @@ REASONS: Mapping[str, str] = {
     Status.ZERO_BASELINE: "the mean outcome of the control rows is not above zero, so a relative effect has no "
     "denominator.",
     Status.TOO_SMALL: "an arm has too few rows to estimate a variance.",
-    Status.FEW_CLUSTERS: "there are fewer than 10 effective clusters (or effective rows, if rows have weights), too "
-    "few to estimate a standard error.",
+    Status.FEW_CLUSTERS: "there are fewer than 10 effective clusters (or effective rows, if rows have weights), or "
+    "fewer than 5 in an arm of the group or of the others: too few to estimate a standard error.",
     Status.FEW_EVENTS: "an arm, in all rows or in a half, has too few outcomes of either kind to estimate their "
     "spread.",
     Status.CONSTANT: "outcomes and predictions do not vary, so there is nothing to test.",

@@ -121,6 +121,20 @@ class Influence:
             shared if shared.nnz else None,
         )
 
+    def among(self, lines: BoolArray) -> Influence:
+        """The same influence of some lines alone."""
+        chosen = sparse.diags_array(lines.astype(float))
+        members, whole = sparse.csr_array(chosen @ self.members), self.common is self.members
+        common = members if whole or self.common is None else sparse.csr_array(chosen @ self.common)
+        return Influence(
+            sparse.csr_array(chosen @ self.direct),
+            members,
+            self.base * lines[:, None],
+            self.loading,
+            self.reference * lines,
+            None if self.common is None else common,
+        )
+
     def dense(self) -> FloatArray:
         """The whole influence, lines x contrasts; for few of either."""
         return np.asarray(self.direct.toarray()) + self.base @ self.loading

@@ -231,8 +231,8 @@ def under_weights(table: VoteMoments, pair: Pair) -> dict[str, Any]:
     fit = fit_curves(table, smoother)
     usable = np.all(enough(fit.effective[list(pair)], fit.mean[list(pair)], binary=False), axis=0)
     pooled = pool(table, pair, bandwidth)
-    contrast, path = orthogonal(table, pair, pooled, smoother), walk(table, pair, pooled)
-    covariance, effect = contrast.law(table, pair)
+    contrast, path = orthogonal(table, pair, pooled, smoother), walk(table, pair, pooled, alpha=None)
+    covariance, effect = contrast.law(table, pair, alpha=None)
     usable &= np.isfinite(np.diagonal(covariance))
     steps = path.functionals if path.known else (np.empty((2, BINS, 0)),) * 2
     sides = zip(contrast.functionals, steps, strict=True)
@@ -297,7 +297,7 @@ def decide(columns: Mapping[str, Any], plan: CompositePlan) -> dict[str, Any]:
     shown = conclude(columns["pair_pvalue"][starts], alpha=plan.alpha, adjust="holm")
     many = len(plan.weights)
     return {
-        "status": line_status(columns["disparity"]),
+        "status": line_status(columns["disparity"], columns["pvalues"]),
         "adjusted_pvalue": np.repeat(shown.adjusted, many),
         "verdicts": tuple(verdict for verdict in shown.verdicts for _ in range(many)),
         "verdict": shown.verdict,

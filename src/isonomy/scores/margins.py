@@ -117,7 +117,8 @@ def marginal_outcomes(
     -----
     When it misleads: if people near the threshold were handled differently (overrides), or if the difference between
     two groups changes within a bandwidth above the threshold. ``disparity`` is not ``estimate - reference``: these two
-    have a bias where the curve is steep, and the disparity does not.
+    have a bias where the curve is steep, and the disparity does not. Outcomes that are not 0/1 and too skewed for the
+    number of users near the threshold give no verdict (status "skewed"; see `predictive_parity`).
 
     References
     ----------
@@ -193,7 +194,7 @@ def groups_below(plan: MarginalPlan) -> tuple[str, ...]:
 
 def estimate(sums: ScoreSums, plan: MarginalPlan) -> dict[str, Any]:
     tables, critical = [], float(tails.normal_isf(plan.alpha))
-    options: Any = {name: getattr(plan, name) for name in ("bandwidth", "method", "kernel", "reference")}
+    options: Any = {name: getattr(plan, name) for name in ("bandwidth", "method", "kernel", "reference", "alpha")}
     for table in sums.tables:
         numbers, difference = at_threshold(table, float(plan.threshold), **options)
         first, second = numbers["pairs"].T
@@ -227,6 +228,7 @@ def at_threshold(
     method: str = "local-quadratic",
     kernel: Kernel = "gaussian",
     reference: Mapping[str, object] | None = None,
+    alpha: float = 0.05,
 ) -> tuple[dict[str, Any], Wald]:
     """Outcomes of the groups of a table at the threshold, and differences of its ``pairs``; NaN if unsupported."""
     point, degree = np.array([threshold]), DEGREES[method]
@@ -249,7 +251,7 @@ def at_threshold(
             contrast = means(table, (i, j), None, smoother, fit.users[[i, j]])
         else:
             continue
-        law = contrast.law(table, (i, j))[1]
+        law = contrast.law(table, (i, j), alpha=alpha)[1]
         numbers[:, k] = law.value[0], law.standard_error[0], np.asarray(law.df)[0]
     outcomes = {
         "estimate": np.where(known, fit.beta[0][:, 0], np.nan),
@@ -268,7 +270,7 @@ def decide(columns: Mapping[str, Any], plan: MarginalPlan) -> dict[str, Any]:
     within = inside(columns["ci_low"], columns["ci_high"], plan.tolerance)
     shown = conclude(columns["pvalues"], alpha=plan.alpha, adjust=plan.adjust, within=within)
     tests = {"adjusted_pvalue": shown.adjusted, "verdicts": shown.verdicts, "verdict": shown.verdict}
-    return {"status": line_status(columns["disparity"]), **tests}
+    return {"status": line_status(columns["disparity"], columns["se"]), **tests}
 
 
 def notes(sums: ScoreSums, columns: Mapping[str, Any], plan: MarginalPlan) -> tuple[Note, ...]:
@@ -283,6 +285,10 @@ def notes(sums: ScoreSums, columns: Mapping[str, Any], plan: MarginalPlan) -> tu
         few |= {columns["opposite"][i] for i in lines if np.isnan(columns["reference"][i])}
         labels = [group.label for group in table.groups if group in few]
         known.extend(note_if("few_at_threshold", labels, width=float(columns["bandwidth"][lines[0]])))
+        skewed = np.isfinite(columns["disparity"][lines]) & np.isnan(columns["se"][lines])
+        concerned = {side[i] for i in lines[skewed] for side in (columns["groups"], columns["opposite"])}
+        labels = [group.label for group in table.groups if group in concerned]
+        known.extend(note_if("skewed_at_threshold", labels))
         if table.spanning:
             known.append(Note("spanning_above"))
     return tuple(known)
@@ -313,7 +319,7 @@ class MarginalResult(OutcomeEvidence):
             pairs = [i for i in lines if np.isfinite(self.disparity[i]) and not np.isnan(self.adjusted_pvalue[i])]
             pairs.sort(key=lambda i: (self.verdicts[i] is not verdict, self.adjusted_pvalue[i]))
             findings += [words.marginal_pair(self, i) for i in pairs[:MOST_PAIRS]]
-            if not np.isfinite(self.disparity[lines]).any():
+            if not np.isfinite(self.se[lines]).any():
                 findings.append(words.margins_not_compared(table))
             for label, numbers in self.by_group(table).items():
                 if np.isfinite(numbers["estimate"][0]):

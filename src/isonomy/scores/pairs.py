@@ -42,9 +42,13 @@ def pair_lines(table: VoteMoments, pairs: Sequence[Pair], repeats: int = 1) -> d
     }
 
 
-def line_status(disparity: FloatArray) -> tuple[Status, ...]:
-    """The status of each line: a difference that could not be estimated is unsupported."""
-    return tuple(Status.OK if known else Status.UNSUPPORTED for known in np.isfinite(disparity))
+def line_status(disparity: FloatArray, tested: FloatArray) -> tuple[Status, ...]:
+    """The status of each line: a difference that could not be estimated is unsupported.
+
+    One that could be, but has no finite number in ``tested``, is too skewed.
+    """
+    known = zip(np.isfinite(disparity), np.isfinite(tested), strict=True)
+    return tuple((Status.OK if law else Status.SKEWED) if number else Status.UNSUPPORTED for number, law in known)
 
 
 def pair_starts(tables: Sequence[str], groups: Sequence[Group], opposite: Sequence[Group]) -> IntArray:

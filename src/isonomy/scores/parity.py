@@ -147,6 +147,10 @@ def predictive_parity(
     and ten non-events are needed in either group, among users within a bandwidth whose scores occur in both groups.) A
     difference over a range narrower than the bandwidth is smoothed away.
 
+    Outcomes that are not 0/1 may be too skewed for the number of users: a difference is then estimated but not tested
+    (status "skewed"), and if nothing can be tested, the verdict is inconclusive. Groups of unequal size need about 300
+    times the squared skewness in effective users of the smaller group; where groups have equal sizes, skewness cancels.
+
     Differences have nine tenths of ``alpha`` and the order has one tenth; p-values are divided by these shares, so that
     all are compared with ``alpha``. Without the order, differences have all of ``alpha``.
 
@@ -343,7 +347,7 @@ def band(
     contrast, robust = (
         comparisons.orthogonal(table, pair, pooled, replace(smoother, degree=degree)) for degree in (0, 2)
     )
-    path = None if test == "points" else comparisons.walk(table, pair, pooled, plan.within(table))
+    path = None if test == "points" else comparisons.walk(table, pair, pooled, plan.within(table), plan.alpha)
     return judgment.band(table, pair, contrast, robust, usable, path, rng)
 
 
@@ -377,7 +381,7 @@ def decide(columns: Mapping[str, Any], orders: Sequence[Reversal], plan: ParityP
     )
     pair = np.cumsum(np.isin(np.arange(len(columns["tables"])), starts)) - 1
     return {
-        "status": line_status(columns["disparity"]),
+        "status": line_status(columns["disparity"], columns["se"]),
         "pair_adjusted_pvalue": pairs.adjusted[pair],
         "verdicts": tuple(pairs.verdicts[k] for k in pair),
         "verdict": overall([*pairs.verdicts, *ordered.verdicts]),
@@ -407,6 +411,9 @@ def notes(sums: ScoreSums, columns: Mapping[str, Any], plan: ParityPlan) -> tupl
         if lost[lines].sum() >= MANY * lines.sum():
             code = "scores_without_users" if plan.published else "scores_not_compared"
             known.append(Note(code, values=values | {"lost": int(lost[lines].sum()), "comparisons": int(lines.sum())}))
+        skewed = int((lines & ~lost & np.isnan(columns["se"])).sum())
+        if skewed:
+            known.append(Note("skewed_scores", values=values | {"skewed": skewed, "comparisons": int(lines.sum())}))
     return tuple(known)
 
 
@@ -511,14 +518,14 @@ class ParityResult(OutcomeEvidence):
         lines, verdict = self.lines_of(table), self.judged(table)[0]
         if np.isnan(self.pair_adjusted_pvalue[lines]).all():
             return [words.scores_not_compared(table, ordered=ordered)]
-        known = lines[np.isfinite(self.disparity[lines])]
+        known = lines[np.isfinite(self.se[lines])]
         overview = words.parity_table(self, lines, known)
         if not known.size:
             return [overview, words.NOWHERE]
         clearest = [
             int(pair[np.nanargmax(np.abs(self.disparity[pair] / self.se[pair]))])
             for pair in np.split(lines, np.flatnonzero(np.isin(lines, self.starts()))[1:])
-            if np.isfinite(self.disparity[pair]).any() and not np.isnan(self.pair_adjusted_pvalue[pair[0]])
+            if np.isfinite(self.se[pair]).any() and not np.isnan(self.pair_adjusted_pvalue[pair[0]])
         ]
         clearest.sort(key=lambda i: (self.verdicts[i] is not verdict, self.pair_adjusted_pvalue[i]))
         return [overview, *(words.parity_pair(self, i) for i in clearest[:MOST_PAIRS])]

@@ -143,6 +143,9 @@ register(
         "scores_not_compared": "{lost:,} of {comparisons:,} comparisons at a score were not made in the table {table}: "
         "near the score, each group needs at least 10 people with the outcome and 10 without it (30 people if outcomes "
         "are not 0 and 1) whose scores occur in both groups.",
+        "skewed_scores": "The outcomes are too skewed for the number of people near the score in {skewed:,} of "
+        "{comparisons:,} comparisons in the table {table}. These differences were estimated but not tested: in groups "
+        "of unequal size, the smaller group needs about 300 times the squared skewness in effective people.",
         "scores_without_users": "{lost:,} of {comparisons:,} comparisons at a score were not made in the table "
         "{table}, because a group has almost nobody near the score.",
     }
@@ -287,6 +290,9 @@ register(
             "it. If there are few distinct scores, use one of them as the threshold.",
             width=phrases.number,
         ),
+        "skewed_at_threshold": "The outcomes are too skewed for the number of people just above the threshold in "
+        "{groups}. Differences between them were estimated but not tested: in groups of unequal size, the smaller "
+        "group needs about 300 times the squared skewness in effective people.",
         "spanning_above": f"{_SPANNING}; {_ACCOUNTED}",
     }
 )

@@ -206,3 +206,14 @@ def test_what_is_refused(options: dict[str, Any], words: str) -> None:
     made = shops(400)
     with pytest.raises(UsageError, match=words):
         evaluated({**made, "k": np.full(400, 2)}, weight="w", **options)
+
+
+def test_few_treated_clusters_give_no_verdict() -> None:
+    """Of 40 clusters in either group, 4 are treated: the number of all clusters does not show how few these are."""
+    rng = np.random.default_rng(3)
+    cluster = np.repeat(np.arange(80), 20)
+    table = {"c": cluster, "g": np.where(cluster < 40, "a", "b"), "e": np.zeros(1_600), "y": rng.normal(size=1_600)}
+    roles: dict[str, Any] = {"effect": "e", "treatment": "t", "outcome": "y", "groups": "g", "cluster": "c"}
+    for share, status in ((10, Status.FEW_CLUSTERS), (4, Status.OK)):
+        treated = table | {"t": (cluster % share == 0).astype(int)}
+        assert set(iso.treatment_bias(treated, **roles, measure="difference").status) == {status}

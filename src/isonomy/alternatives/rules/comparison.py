@@ -32,17 +32,22 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
-from isonomy.alternatives.rules.influence import Judged, RateMoments, gap_forms
+from isonomy.alternatives.rules.influence import Judged, RateMoments, changes, gap_forms, shapes
 from isonomy.alternatives.rules.utilities import CANDIDATE, STATUS_QUO, Criteria, rates_of
 from isonomy.errors import UsageError
 from isonomy.inference import rejected
+from isonomy.inference.effect import too_skewed
 from isonomy.inference.multiplicity import RANK_TOLERANCE, sup_t
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.resampling import Cells, bootstrap_sums, collapse
+from isonomy.numerics.status import Status
 from isonomy.numerics.tails import t_as_rare, t_sf
 
 _TIE = 1e-12  # relative: a tie lost to rounding must count as exceeding, never as evidence
+FEW_CHANGES = 100  # decisions: a gain from fewer is judged by their binomial law
+FEWEST_CHANGES = 10  # decisions, in effect, that the normal law needs where there is no binomial law
 GRID = (201, 101)  # accuracy gains from -1 to 1, fairness gains from 0 to 1, as in the paper
 
 Merge = Literal["median", "exchangeable", "smallest"]
@@ -57,6 +62,8 @@ class Excess:
 
     ``noise`` is what rounding leaves of a variance that is 0. ``identical``: both algorithms make the same decisions
     for everybody concerned, so the gain is 0 and nothing was estimated. ``df`` is the number of clusters minus 1.
+    ``changed`` are the decisions that raise and that lower the gain, and by how much each, if they are few: without a
+    true gain either is as likely, so their law is binomial (McNemar's test).
     """
 
     gain: float
@@ -68,6 +75,7 @@ class Excess:
     rows: int
     identical: bool = False
     df: float = np.inf
+    changed: tuple[float, float, float] | None = None
 
     def moments(self, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
         variance = self.variance - 2 * delta * self.covariance + delta**2 * self.base_variance
@@ -77,7 +85,13 @@ class Excess:
         """One-sided, at each delta; without variance, 1 / (1 + rows) for a large enough gain, never 0."""
         excess, variance = self.moments(np.asarray(delta, dtype=float))
         certain = self.identical | (variance <= self.noise)
-        pvalue = t_sf(excess / np.sqrt(np.where(certain, 1.0, variance)), self.df)
+        pvalue = np.asarray(t_sf(excess / np.sqrt(np.where(certain, 1.0, variance)), self.df))
+        if self.changed is not None:
+            raising, lowering, size = self.changed
+            required = np.asarray(delta, dtype=float) * self.base / (size * (raising + lowering))
+            chance = np.clip((1 + required) / 2, 0.0, 1.0)
+            exact = special.betainc(raising, lowering + 1, chance) if raising else np.ones(chance.shape)
+            pvalue = np.maximum(pvalue, exact)
         tie = _TIE * (abs(self.gain) + abs(self.base))
         met = np.where(self.identical & (excess >= -tie), 0.0, np.where(excess > tie, 1 / (1 + self.rows), 1.0))
         return np.asarray(np.where(certain, met, pvalue), dtype=float)
@@ -119,7 +133,8 @@ class Equivalence:
         middle = (above + below) / np.sqrt(np.maximum(first + second + 2 * shared, 1e-300))
         between = t_sf(start, df) - t_sf(start - width / correlation, df)
         sharper = np.maximum(np.minimum(one_sided, between), t_sf(middle, df))
-        return np.asarray(np.where(usable, np.minimum(one_sided, sharper), one_sided), dtype=float)
+        few = self.upper.changed is not None or self.lower.changed is not None
+        return np.asarray(np.where(usable & (not few), np.minimum(one_sided, sharper), one_sided), dtype=float)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,6 +159,7 @@ class Exceedance:
 
 
 Tested = Excess | Equivalence | Exceedance  # one part of the null
+Gain = tuple[FloatArray, FloatArray]  # a gain, and the status quo's value, as linear forms of the estimates
 Form = tuple[FloatArray, FloatArray | None]  # a gain and its base as linear forms; without a base it is 1
 
 
@@ -179,8 +195,18 @@ def largest(parts: Sequence[Tested | Requirement], delta: ArrayLike) -> FloatArr
 # ---- in closed form
 
 
-def excess(known: RateMoments, gain: FloatArray, base: FloatArray | None, *, identical: bool = False) -> Excess:
-    """The test of two linear forms of the estimates; without a base, gains are differences and it is 1."""
+def excess(
+    known: RateMoments,
+    gain: FloatArray,
+    base: FloatArray | None,
+    *,
+    identical: bool = False,
+    judged: Judged | None = None,
+) -> Excess:
+    """The test of two linear forms of the estimates; without a base, gains are differences and it is 1.
+
+    ``judged``: the lines, if the gain may be due to few changed decisions.
+    """
     c = np.zeros(len(gain)) if base is None else base
     spread = known.covariance @ np.column_stack([gain, c])
     return Excess(
@@ -193,7 +219,72 @@ def excess(known: RateMoments, gain: FloatArray, base: FloatArray | None, *, ide
         rows=known.rows,
         identical=identical,
         df=known.df,
+        changed=None if judged is None or identical else _few_changes(judged, known, gain),
     )
+
+
+def _few_changes(judged: Judged, known: RateMoments, gain: FloatArray) -> tuple[float, float, float] | None:
+    """The rows that raise and that lower a gain, and by how much each, if they are few and all alike."""
+    changed = changes(judged, known, gain)
+    weighted = judged.squares is not None and not np.array_equal(judged.squares, judged.weight)
+    if changed is None or weighted or judged.cluster is not None or not changed.any():
+        return None
+    size = float(np.abs(changed).max())
+    alike = np.all((changed == 0) | (np.abs(np.abs(changed) - size) <= 1e-9 * size))
+    raising, lowering = (float(judged.weight[side].sum()) for side in (changed > 0, changed < 0))
+    return (raising, lowering, size) if alike and raising + lowering < FEW_CHANGES else None
+
+
+def lawless(judged: Judged, known: RateMoments, identical: BoolArray, alpha: float) -> Status:
+    """Why no law holds for some gain: `Status.OK` if all have one.
+
+    Outcomes may be too skewed for the rows that are selected; 0/1 outcomes have no such limit, as they are judged by
+    the rows in their denominators. A gain may be due to few decisions that are weighted, clustered or randomized.
+    """
+    gains, cuts = gain_forms(judged, known, identical)
+    forms = [gain for part in (gains, *cuts) for gain, _ in part if gain.any()]
+    if not forms:
+        return Status.OK
+    columns = np.stack(forms, axis=-1)
+    noise = RANK_TOLERANCE * (columns**2).T @ np.diagonal(known.covariance)
+    if judged.real.any():
+        for third, variance in shapes(judged, known, columns):
+            if np.any(too_skewed(third, variance, alpha) & (variance > noise)):
+                return Status.SKEWED
+    for form in columns.T:
+        changed = changes(judged, known, form)
+        if changed is None or not changed.any() or _few_changes(judged, known, form) is not None:
+            continue
+        if judged.cluster is None:  # squares, and fourth powers, of the weights of a line's rows
+            squares = judged.weight if judged.squares is None else judged.squares
+            second, fourth = squares @ changed**2, squares**3 / judged.weight**2 @ changed**4
+        else:
+            sums = np.bincount(judged.cluster, judged.weight * changed)
+            second, fourth = (sums**2).sum(), (sums**4).sum()
+        if second**2 < FEWEST_CHANGES * fourth:
+            return Status.FEW_EVENTS
+    return Status.OK
+
+
+def gain_forms(judged: Judged, known: RateMoments, identical: BoolArray) -> tuple[list[Gain], list[list[Gain]]]:
+    """The gain of each accuracy and the gains of each fairness utility, with the status quo's value."""
+    criteria, size = judged.criteria, len(known.estimates)
+    unit, sides = np.eye(size), (1, -1) if criteria.protected is None else (1,)
+    n_cells = judged.sums[:, :, 0].size
+    if isinstance(criteria.weights, str):
+        accuracies = unit[n_cells : n_cells + 2, :, None]
+    else:
+        rates = unit[:, :n_cells].reshape(size, *judged.sums[:, :, 0].shape)
+        accuracies = np.moveaxis(criteria.accuracy_of(rates, rates), 1, 0)  # (2, columns, components)
+    gains = [
+        (np.zeros(size) if same else after - before, before)
+        for same, before, after in zip(identical, *np.moveaxis(accuracies, 2, 1), strict=True)
+    ]
+    gaps = gap_forms(criteria, size)[:, :, CANDIDATE]
+    return gains, [
+        [(base - side * column, base) for column in gap.T for side in sides]
+        for gap, base in zip(gaps, unit[size - len(gaps) :], strict=True)
+    ]
 
 
 def assess(
@@ -204,27 +295,18 @@ def assess(
     ``identical`` says for which accuracies both algorithms make the same decisions.
     """
     criteria, size = judged.criteria, len(known.estimates)
-    unit, ratio, two_sided = np.eye(size), criteria.scale == "ratio", criteria.protected is None
-    n_cells = judged.sums[:, :, 0].size
-    if isinstance(criteria.weights, str):
-        accuracies = unit[n_cells : n_cells + 2, :, None]
-    else:
-        rates = unit[:, :n_cells].reshape(size, *judged.sums[:, :, 0].shape)
-        accuracies = np.moveaxis(criteria.accuracy_of(rates, rates), 1, 0)  # (2, columns, components)
-    accuracy, fairness, forms, distance = [], [], [], np.inf
-    for i in range(accuracies.shape[2]):
-        base = accuracies[STATUS_QUO, :, i]
-        form = (np.zeros(size) if identical[i] else accuracies[CANDIDATE, :, i] - base, base if ratio else None)
-        test = excess(known, *form, identical=bool(identical[i]))
+    ratio, two_sided = criteria.scale == "ratio", criteria.protected is None
+    gains, cuts = gain_forms(judged, known, identical)
+    accuracy, fairness, distance = [], [], np.inf
+    for i, (gain, base) in enumerate(gains):
+        test = excess(known, gain, base if ratio else None, identical=bool(identical[i]), judged=judged)
         value = float(base @ known.estimates)
         accuracy.append(Requirement(value + test.gain, value, (test,)))
-        forms.append([form])
     gaps = gap_forms(criteria, size)[:, :, CANDIDATE]
-    for k, gap in enumerate(gaps):
-        base = unit[size - len(gaps) + k]
-        signed = [side * column for column in gap.T for side in ((1, -1) if two_sided else (1,))]
-        pairs = [(base - column, base if ratio else None) for column in signed]
-        sides = [excess(known, *pair) for pair in pairs]
+    for k, (gap, part) in enumerate(zip(gaps, cuts, strict=True)):
+        base = part[0][1]
+        pairs = [(cut, base if ratio else None) for cut, _ in part]
+        sides = [excess(known, *pair, judged=judged) for pair in pairs]
         parts: list[Tested] = [*sides]
         if two_sided:
             ends = zip(pairs[::2], pairs[1::2], strict=True)
@@ -236,9 +318,10 @@ def assess(
         worst = excess(known, base, None)
         unfair = float(criteria.unfairness(known.estimates @ gap).max())
         fairness.append(Requirement(unfair, max(worst.gain, 0.0), tuple(parts)))
-        forms.append(pairs)
         if worst.variance > worst.noise:
             distance = min(distance, float(abs(worst.gain) / np.sqrt(worst.variance)))
+    tested = [[form] for form in gains] + cuts
+    forms = [[(gain, base if ratio else None) for gain, base in part] for part in tested]
     limits = _limits(known, forms, alpha, rng)
     if ratio:  # unfairness cannot fall by more than all of itself
         limits[len(accuracy) :] = np.minimum(limits[len(accuracy) :], 1.0)

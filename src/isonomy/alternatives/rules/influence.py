@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from isonomy.alternatives.rules.algorithm import Mass, Selection
-from isonomy.alternatives.rules.utilities import STATUS_QUO, Criteria, group_sums
-from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.alternatives.rules.utilities import CANDIDATE, STATUS_QUO, Criteria, group_sums
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 
 BLOCK = 2**16  # lines whose influence values are held at once
 NOISE = 4_096  # points of the mean over the noise that chooses the worst pair: the same for every seed
@@ -71,6 +71,14 @@ class Judged:
         return round(float(self.weight.sum()))
 
     @property
+    def real(self) -> BoolArray:
+        """Which utilities have values other than 0 and 1."""
+        shares = np.stack([selection.share for selection in self.selections], axis=-1)[:, None]
+        slope = self.slopes[:, :, None, 0]
+        no = self.values[..., 0] - shares * slope
+        return ~np.all([np.isin(np.round(u, 9), (0.0, 1.0)).all(axis=(0, 2)) for u in (no, no + slope)], axis=0)
+
+    @property
     def effective_clusters(self) -> FloatArray:
         """The effective number of clusters of each group, by weight; infinite without clusters."""
         if self.cluster is None:
@@ -98,6 +106,7 @@ class RateMoments:
     rows: int
     worst: tuple[int, ...]  # the status quo's worst pair, for each fairness utility
     df: float = np.inf
+    spread: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # estimates as forms of rates and accuracies
 
 
 def moments(judged: Judged, worst: Sequence[int] | None = None) -> RateMoments:
@@ -133,7 +142,66 @@ def moments(judged: Judged, worst: Sequence[int] | None = None) -> RateMoments:
     places = np.arange(size, len(spread))
     whole[places, places] = variances
     df = float(judged.effective_clusters.min()) - 1
-    return RateMoments(np.concatenate([estimates, values]), whole, judged.rows, tuple(chosen), df)
+    return RateMoments(np.concatenate([estimates, values]), whole, judged.rows, tuple(chosen), df, spread)
+
+
+def shapes(judged: Judged, known: RateMoments, forms: FloatArray) -> FloatArray:
+    """Third and second central moments of linear ``forms`` (columns, forms) of the estimates: (2, 2, forms).
+
+    By the influence of each row, and if the rows that either algorithm selects in a group are equally skewed: few rows
+    without an outlier do not show how skewed an outcome is. Only utilities count whose values are not 0 and 1: those
+    are judged by the rows in their denominators.
+    """
+    size, cells = known.spread.shape[1], judged.sums[:, :, 0].shape
+    w = np.append(judged.sums[:, :, 1], judged.sums[0].sum(axis=-1)[:, 1])[:size]
+    w = np.where(w > 0, w, 1.0)
+    real = np.repeat(judged.real, cells[1] * cells[2])
+    forms = known.spread.T @ forms * np.append(real, np.repeat(real[0], size - len(real)))[:, None]
+    weight, cluster = judged.weight, judged.cluster
+    squares = weight if judged.squares is None else judged.squares
+    cubes = squares**2 / np.maximum(weight, 1e-300)
+    # If equally skewed: the moments of u - R w per unit of w, over both algorithms.
+    rates = known.estimates[: len(real)].reshape(cells)
+    residual = judged.values[..., 0] - np.moveaxis(rates[..., judged.group], -1, 0) * judged.values[..., 1]
+    null = []
+    for power, mass in ((3, cubes), (2, squares)):
+        both = np.stack([residual, judged.values[..., 1]], axis=-1) ** power
+        top, bottom = np.moveaxis(group_sums(both, judged.group, mass, cells[2]), 2, 0)
+        unit = top.sum(axis=1) / np.maximum(bottom.sum(axis=1), 1e-300)
+        moments_of = bottom * unit[:, None]
+        null.append(np.append(moments_of, moments_of[0].sum(axis=-1))[:size] / w**power @ forms**power)
+    own = np.einsum("cf,cd,df->f", forms, known.covariance[:size, :size], forms)
+    forms = forms / (w / judged.rows)[:, None]
+    clusters = np.zeros((0 if cluster is None else int(cluster.max()) + 1, forms.shape[1]))
+    third = np.zeros(forms.shape[1])
+    for part, residuals in _residuals(judged, known.estimates[:size]):
+        psi = residuals @ forms
+        if cluster is None:
+            third += cubes[part] @ psi**3
+        else:
+            np.add.at(clusters, cluster[part], weight[part][:, None] * psi)
+    total = third if cluster is None else (clusters**3).sum(axis=0)
+    return np.array([[total / judged.rows**3, own], null])
+
+
+def changes(judged: Judged, known: RateMoments, form: FloatArray) -> FloatArray | None:
+    """What each changed row adds to a gain: a linear ``form`` that the decisions of both algorithms enter alike.
+
+    None if it has another form, or if decisions change its denominators.
+    """
+    cells, size = judged.sums[:, :, 0].shape, known.spread.shape[1]
+    base = known.spread.T @ form
+    by_group, pooled = base[: int(np.prod(cells))].reshape(cells), base[int(np.prod(cells)) : size]
+    if np.abs(by_group.sum(axis=1)).max() > 1e-12 or abs(pooled.sum()) > 1e-12 or not base.any():
+        return None
+    used = np.append(by_group[:1, CANDIDATE].any() | pooled.any(), by_group[1:, CANDIDATE].any(axis=1))
+    if np.any(judged.values[:, used, CANDIDATE, 1] != judged.values[:, used, STATUS_QUO, 1]):
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        unit = np.nan_to_num(by_group[:, CANDIDATE] / judged.sums[:, CANDIDATE, 1])
+        overall = pooled[CANDIDATE] / judged.sums[0, CANDIDATE, 1].sum() if pooled.size else 0.0
+    gained = judged.values[:, :, CANDIDATE, 0] - judged.values[:, :, STATUS_QUO, 0]
+    return np.asarray(np.einsum("lk,kl->l", gained, unit[:, judged.group]) + overall * gained[:, 0])
 
 
 def _residuals(judged: Judged, estimates: FloatArray) -> Iterator[tuple[slice, FloatArray]]:

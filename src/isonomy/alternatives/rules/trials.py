@@ -32,7 +32,14 @@ from isonomy.alternatives.rules.algorithm import (
     applied,
     find,
 )
-from isonomy.alternatives.rules.comparison import Requirements, assess, compare_resamples, resample
+from isonomy.alternatives.rules.comparison import (
+    FEWEST_CHANGES,
+    Requirements,
+    assess,
+    compare_resamples,
+    lawless,
+    resample,
+)
 from isonomy.alternatives.rules.influence import Judged, moments
 from isonomy.alternatives.rules.utilities import CANDIDATE, STATUS_QUO, Criteria, rates_of
 from isonomy.errors import DataError, IsonomyError, NotEnoughData, RuleFailed
@@ -42,6 +49,12 @@ from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.numerics.status import Status
 
 LIMITS = ("disparity", "ci_low", "ci_high")
+# Why no law holds for a gain.
+LAWLESS = {
+    Status.SKEWED: "the outcome is too skewed for the number of rows that an algorithm selects in a group; about 30 "
+    "times its squared skewness are needed",
+    Status.FEW_EVENTS: f"fewer than {FEWEST_CHANGES} decisions change in effect, too few for the test",
+}
 FEWEST_ROWS = 10  # in a denominator: with fewer, means of skewed outcomes reject too often (0.12 at 0.05)
 
 Trial = dict[str, Any]
@@ -227,15 +240,22 @@ def judge(
             count, resamples = np.rint(lines.weight).astype(np.int64), cases.bootstrap.resamples or 0
             draws = resample(lines.values, lines.group, count, len(criteria.labels), resamples, rng)
             requirements = compare_resamples(criteria, lines.sums, draws, chosen, published=cases.bootstrap.published)
+            known = moments(lines, chosen)
         else:
             _refuse_few_clusters(lines)
             known = moments(lines, worst)
             chosen = known.worst
             requirements, limits = assess(lines, known, identical, cases.alpha, rng)
+        if not (cases.bootstrap and cases.bootstrap.published):
+            reason = lawless(lines, known, identical, cases.alpha)
+            if reason is not Status.OK:
+                report = replace(report, succeeded=False, status=reason, note=LAWLESS[reason])
         _refuse_excluded(cases, requirements, selections[STATUS_QUO])
         parts = (*requirements.accuracy, *requirements.fairness)
         candidate, status_quo = (np.array([getattr(p, name) for p in parts]) for name in ("candidate", "status_quo"))
-        pvalue = requirements.pvalues(criteria)
+        pvalue = requirements.pvalues(criteria) if report.succeeded else pvalue
+        if not report.succeeded:
+            requirements, limits = None, np.full_like(limits, np.nan)
     selected = [
         np.nan if criteria.priced else np.average(part.share, weights=lines.weight) for part in lines.selections
     ]

@@ -51,6 +51,9 @@ class VoteMoments:
     users: FloatArray  # (G,): users of each group; its rows, if there are no users
     spanning: int = 0  # users with rows in more than one group
     diagonal: FloatArray | None = None  # (3, G, BINS): sums of squared votes times 1, Y and Y^2
+    # (4, G, BINS): sums of cubed votes times 1, Y, Y^2 and Y^3; with blocks, of a user's votes and outcomes together,
+    # all at the first site. None: users are at hand.
+    cubes: FloatArray | None = None
     tables: tuple[sparse.csr_array, ...] = ()
     blocks: Mapping[Pair, FloatArray] | None = None
 
@@ -92,7 +95,9 @@ class VoteMoments:
         moments = cls(title, groups, binary, axis, place, *sums, counts, counts)
         if user is None:
             diagonal = [moments.square, at_sites(squared * outcome), at_sites(squared * outcome**2)]
-            return replace(moments, diagonal=np.stack(diagonal))
+            cubed = squared * vote if lines is None else squared * vote / lines
+            cubes = np.stack([at_sites(cubed * outcome**k) for k in range(4)])
+            return replace(moments, diagonal=np.stack(diagonal), cubes=cubes)
         people = int(user.max(initial=-1)) + 1
         present = np.zeros((size, people), dtype=bool)
         present[code, user] = True
@@ -113,19 +118,25 @@ class VoteMoments:
         square = np.stack([np.diagonal(block[0, 0]) for block in blocks.values()])
         if spanning:
             blocks |= {(a, b): _gram(tables[a], tables[b]) for a, b in combinations(range(size), 2)}
-        return replace(moments, square=square, blocks=blocks)
+        entry = code * people + user
+        votes, totals = (np.bincount(entry, v, size * people).reshape(size, people) for v in (vote, total))
+        cubes = np.zeros((4, size, BINS))
+        cubes[:, :, 0] = [(votes ** (3 - k) * totals**k).sum(axis=1) for k in range(4)]
+        return replace(moments, square=square, blocks=blocks, cubes=cubes)
 
     def __add__(self, other: VoteMoments) -> VoteMoments:
         """The sums over the rows of both, which have no user in common."""
         names = ("place", "weight", "total", "square", "rows", "users", "spanning")
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         diagonal = None if self.diagonal is None or other.diagonal is None else self.diagonal + other.diagonal
+        cubes = None if self.cubes is None or other.cubes is None else self.cubes + other.cubes
         blocks = None
         if self.blocks is not None and other.blocks is not None:
             first, second = self.blocks, other.blocks
             none = np.zeros((2, 2, BINS, BINS))  # for two groups that share no user in one of the parts
             blocks = {key: first.get(key, none) + second.get(key, none) for key in {*first, *second}}
-        return replace(self, **sums, binary=self.binary and other.binary, diagonal=diagonal, blocks=blocks)
+        binary = self.binary and other.binary
+        return replace(self, **sums, binary=binary, diagonal=diagonal, cubes=cubes, blocks=blocks)
 
     def entries(self) -> Iterator[tuple[IntArray, FloatArray]]:
         """The numbers that are not 0, with their places in one long array in which parts add up (`from_entries`)."""
@@ -233,6 +244,26 @@ class VoteMoments:
             covariance += left.T @ (left if a == b and first is second else self.tables[b][lines] @ h)
         return covariance
 
+    def third(self, g: int, functional: FloatArray) -> FloatArray:
+        """Sums (P,) over the users (or rows) of a group of the cubes of what each adds to a functional.
+
+        If only products of sites are known, users are taken to be as skewed near a score as they are over all scores.
+        """
+        if self.tables:
+            lines = range(0, self.tables[g].shape[0], _LINES)
+            flat = functional.reshape(2 * BINS, -1)
+            return np.sum([((self.tables[g][k : k + _LINES] @ flat) ** 3).sum(axis=0) for k in lines], axis=0)
+        assert self.cubes is not None
+        if self.blocks is None:
+            return _cubed(functional, self.cubes[:, g, :, None]).sum(axis=0)
+        mean = self.total[g].sum() / max(float(self.weight[g].sum()), 1e-300)
+        whole = np.broadcast_to(np.array([-mean, 1.0])[:, None, None], (2, BINS, 1))
+        second, third = float(self.cross(g, whole, g, whole)[0, 0]), _cubed(whole[:, :1], self.cubes[:, g, :1, None])
+        skewness = float(third.item()) / second**1.5 * self.users[g] ** 0.5 if second > 0 else 0.0
+        spread = np.diagonal(self.cross(g, functional, g, functional))
+        near = np.maximum(self.effective(g, np.abs(functional[1])), 1.0)
+        return np.asarray(np.sign(functional[1].sum(axis=0)) * skewness * np.maximum(spread, 0.0) ** 1.5 / near**0.5)
+
     def effective(self, g: int, inside: FloatArray) -> FloatArray:
         """Effective users (sum of w)^2 / sum of w^2 of a group, where votes are multiplied by ``inside`` (BINS, P)."""
         functional = np.stack([inside, np.zeros_like(inside)])
@@ -246,11 +277,17 @@ class VoteMoments:
         return np.asarray(np.sum(parts, axis=0))
 
 
+def _cubed(functional: FloatArray, cubes: FloatArray) -> FloatArray:
+    """Sums of the cubes of votes times (a + b Y), from those of cubed votes times powers of Y."""
+    a, b = functional
+    return np.asarray(a**3 * cubes[0] + 3 * a * a * b * cubes[1] + 3 * a * b * b * cubes[2] + b**3 * cubes[3])
+
+
 def _shapes(size: int) -> dict[str, tuple[int, ...]]:
     """The sums of ``size`` groups and their shapes, in the order of `VoteMoments.entries`; blocks come after them."""
     sums = dict.fromkeys(("weight", "total", "square"), (size, BINS))
     counts: dict[str, tuple[int, ...]] = {"rows": (size,), "users": (size,), "spanning": (1,)}
-    return {"place": (BINS,), **sums, **counts, "diagonal": (3, size, BINS)}
+    return {"place": (BINS,), **sums, **counts, "diagonal": (3, size, BINS), "cubes": (4, size, BINS)}
 
 
 def _table(user: IntArray, bins: IntArray, values: FloatArray, people: int) -> sparse.csr_array:
