@@ -266,14 +266,16 @@ register(
 
 def assumptions(r: ImprovabilityResult) -> tuple[tuple[str, str], ...]:
     distances = r.distance[~np.isnan(r.distance)]
-    distance = phrases.number(float(np.median(distances)) if len(distances) else np.nan, 2)
+    distance = (
+        f"It is {phrases.number(float(np.median(distances)), 2)} standard errors from zero" if len(distances) else ""
+    )
     smallest = r.test_rows[r.test_rows > 0].min(initial=r.test_rows.max())  # withheld groups have none
-    many = " in the median trial" if r.trials > 1 else ""
+    many = " in the median trial." if r.trials > 1 else "."
     rerun = " A single split is easily re-run until it rejects." if r.basis == "splits" and r.trials == 1 else ""
     return (
         r.rows_assumed(),
         phrases.SAMPLE,
-        ("The status quo's unfairness is not zero.", f"It is {distance} standard errors from zero{many}."),
+        ("The status quo's unfairness is not zero.", distance + many if distance else "No law holds to judge it by."),
         ("There are enough rows for large-sample laws.", f"The smallest group judged has {smallest:,} rows."),
         *((STABLE,) if r.basis == "crossfit" else ()),
         (
