@@ -875,8 +875,10 @@ def test_a_detectable_disparity_lies_beyond_the_tolerance() -> None:
     # A tolerance of three standard errors: the far end does not matter, and the level is one-sided.
     assert wide.detectable(0.8)[0] == pytest.approx(0.15 + (1.644854 + 0.841621) * se, rel=1e-3)
     variance = float(np.var(data["c"][:1_000])), float(np.var(data["c"][1_000:]))
-    needed = iso.rows_needed(0.0, reference="group", ratio=2.0, variance=variance, tolerance=0.15)
-    assert wide.rows_for_tolerance()[0] == pytest.approx(needed, abs=3)  # by the normal law
+    needed = float(iso.rows_needed(0.0, reference="group", ratio=2.0, variance=variance, tolerance=0.15))  # normal law
+    for _ in range(20):  # Student's law, whose degrees of freedom grow with the rows
+        needed = 1_000 * (stats.t.isf([0.025, 0.1], df * needed / 1_000).sum() * se / 0.15) ** 2
+    assert wide.rows_for_tolerance()[0] == pytest.approx(needed, abs=1)
     assert wide.to_frame()["rows_needed"][0] == wide.rows_for_tolerance()[0]
     with pytest.raises(UsageError, match="rows_for_tolerance: there is no tolerance"):
         plain.rows_for_tolerance()
@@ -1027,3 +1029,10 @@ def test_text_outcomes_are_refused_with_the_keyword_that_reads_them() -> None:
     iso.flag(table, metric="selection_rate", prediction="ok", groups="race", positive="yes")
     with pytest.raises(WrongType, match=r"must hold numbers\. Recode it first\.$"):
         iso.flag(table, metric="mean_prediction", prediction="cost", groups="race")
+
+
+@pytest.mark.parametrize("tolerance", [0.02, 0.1, 20.0])
+def test_a_difference_taken_for_a_ratio_is_refused(tolerance: float) -> None:
+    table = {"g": ["a", "b"] * 200, "d": [0, 1, 1, 1] * 100}
+    with pytest.raises(UsageError, match="tolerates ratios from"):
+        iso.flag(table, metric="selection_rate", prediction="d", groups="g", scale="ratio", tolerance=tolerance)

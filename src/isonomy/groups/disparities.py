@@ -106,6 +106,12 @@ class ComparisonPlan(Plan):
         binary = [measure.name for measure in self.measures if measure.binary]
         real = [measure.name for measure in self.measures if not measure.binary]
         refuse_percent(bool(binary) and not link.ratio, tolerance)
+        if link.ratio and tolerance is not None and not 0.2 <= tolerance <= 5.0:
+            ends = sorted((tolerance, 1.0 / tolerance))
+            raise UsageError(
+                f"tolerance: {tolerance!r} tolerates ratios from {ends[0]:g} to {ends[1]:g}. On a ratio scale, give the "
+                "smallest ratio that does not matter, such as 0.8."
+            )
         for both, first, second in self.conflicts():
             yield both, f"{first} not available with {second}; leave one of them out."
         yield (
