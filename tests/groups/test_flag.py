@@ -1031,7 +1031,7 @@ def test_text_outcomes_are_refused_with_the_keyword_that_reads_them() -> None:
         iso.flag(table, metric="mean_prediction", prediction="cost", groups="race")
 
 
-@pytest.mark.parametrize("tolerance", [0.02, 0.1, 20.0])
+@pytest.mark.parametrize("tolerance", [0.02, 0.1])
 def test_a_difference_taken_for_a_ratio_is_refused(tolerance: float) -> None:
     table = {"g": ["a", "b"] * 200, "d": [0, 1, 1, 1] * 100}
     with pytest.raises(UsageError, match="tolerates ratios from"):

@@ -106,14 +106,13 @@ class ComparisonPlan(Plan):
         binary = [measure.name for measure in self.measures if measure.binary]
         real = [measure.name for measure in self.measures if not measure.binary]
         refuse_percent(bool(binary) and not link.ratio, tolerance)
-        if link.ratio and tolerance is not None and not 0.2 <= tolerance <= 5.0:
-            ends = sorted((tolerance, 1.0 / tolerance))
-            raise UsageError(
-                f"tolerance: {tolerance!r} tolerates ratios from {ends[0]:g} to {ends[1]:g}. On a ratio scale, give the "
-                "smallest ratio that does not matter, such as 0.8."
-            )
         for both, first, second in self.conflicts():
             yield both, f"{first} not available with {second}; leave one of them out."
+        yield (
+            link.ratio and tolerance is not None and 0 < tolerance < 0.2,
+            f"tolerance: {tolerance!r} tolerates ratios from {tolerance or 1:g} to {1 / (tolerance or 1):g}. On a ratio "
+            "scale, give the smallest ratio that does not matter, such as 0.8.",
+        )
         yield (
             link.ratio and tolerance is not None and not 0 < tolerance < 1,
             f"tolerance: {tolerance!r} is not allowed for scale={link.name!r}; give a ratio between 0 and 1: 0.8 "
