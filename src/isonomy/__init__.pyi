@@ -34,7 +34,7 @@ from isonomy.effects import (
     relative,
     treatment_bias,
 )
-from isonomy.frames import Group, Labels, Metric, cut, open_source, where
+from isonomy.frames import Group, Labels, Metric, cut, open_source, proxy, where
 from isonomy.groups import (
     AdverseImpactResult,
     CertifyResult,
@@ -141,6 +141,7 @@ __all__ = [
     "price_of_fairness",
     "project",
     "protected",
+    "proxy",
     "regression",
     "relative",
     "rows_needed",

@@ -12,6 +12,7 @@ from recorded import (
     calls_impact,
     calls_planning,
     calls_projection,
+    calls_proxies,
     calls_scores,
 )
 from recorded.recording import Thunk
@@ -20,6 +21,7 @@ TOPICS: Mapping[str, Mapping[str, Thunk]] = {
     "groups": calls_groups.CALLS,
     "impact": calls_impact.CALLS,
     "projection": calls_projection.CALLS,
+    "proxies": calls_proxies.CALLS,
     "alternatives": calls_alternatives.CALLS,
     "effects": calls_effects.CALLS,
     "scores": calls_scores.CALLS,

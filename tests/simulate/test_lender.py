@@ -184,3 +184,17 @@ def test_bivariate_normal_tail_against_scipy() -> None:
         a, b, r = *rng.normal(0, 1.5, 2), rng.uniform(-0.99, 0.99)
         known = stats.multivariate_normal.cdf([-a, -b], mean=[0, 0], cov=[[1, r], [r, 1]])
         assert float(both_above(a, b, r)) == pytest.approx(known, abs=1e-10)
+
+
+def test_proxies_are_calibrated_and_change_nothing_else() -> None:
+    plain, table = simulate.lender(6_000, 3).frame(), simulate.lender(6_000, 3, proxies=True)
+    frame = table.frame()
+    assert plain.equals(frame.select(plain.columns))
+    assert table.truth["proxies"]["gamma"] == 1.0
+    race = frame["race"].to_numpy()
+    for name in ("White", "Black", "Hispanic", "Asian"):
+        off = (race == name) - frame[f"p_{name.lower()}"].to_numpy()
+        assert abs(off.mean()) < 4 * off.std() / np.sqrt(len(off) / 1.4)
+    known = frame.filter(frame["known"] != "")
+    assert (known["known"] == known["race"]).all()
+    assert 0.06 < len(known) / len(frame) < 0.14

@@ -53,7 +53,7 @@ class FileColumns(FileTable):
     score: str | None = None
     """The score behind the decision."""
     groups: GroupSpec | list[GroupSpec] | None = None
-    """Whom to compare: column names, `{column, edges}`, `{name, where}`."""
+    """Whom to compare: column names, `{column, edges}`, `{name, where}`, `{proxy, probabilities}`."""
     user: str | None = None
     """The person a row belongs to, if people appear more than once."""
     treatment: str | Role | None = None

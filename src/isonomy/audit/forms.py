@@ -31,9 +31,10 @@ from pydantic import (
 
 import isonomy
 from isonomy.alternatives import CRITERIA, READY, RULES
-from isonomy.frames import Metric, cut, expressions, where
+from isonomy.frames import Metric, cut, expressions, proxy, where
 from isonomy.frames.expressions import Comparison, Operator, Scalar
 from isonomy.frames.metrics import ALSO_CALLED, BUNDLES, NAMES, canonical
+from isonomy.frames.proxies import KnownRows, Named
 from isonomy.groups import Estimate
 from isonomy.options import COLUMN, Option, RowOptions, form_of, hints, members
 
@@ -140,14 +141,52 @@ class FileWhere(FileTable):
         return where(self.name, condition)
 
 
+class FileProxy(FileTable):
+    """Groups known only by probability: `{proxy = "race", probabilities = {White = "p_white", Black = "p_black"}}`."""
+
+    proxy: str = Field(min_length=1)
+    """What these are groups of, such as "race"."""
+    probabilities: dict[str, str]
+    """The column of probabilities of each group."""
+    other: str | None = None
+    """The group whose probability is 1 minus the sum of the columns."""
+    assume: Named | float | Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
+    """What is assumed about the share of a disparity that remains among people with the same probabilities."""
+    place: Annotated[str | None, COLUMN] = None
+    """The column of the area that the probabilities were computed with."""
+    known: Annotated[str | None, COLUMN] = None
+    """A column with the group where it is known."""
+    known_rows: KnownRows = None
+    """Whether the rows with a known group are a random sample of all rows."""
+
+    @model_validator(mode="after")
+    def _makes_a_proxy(self) -> FileProxy:
+        self.as_argument()  # checks the fields together
+        return self
+
+    def as_argument(self) -> object:
+        given = {name: getattr(self, name) for name in self.model_fields_set if name != "proxy"}
+        return proxy(
+            self.proxy, **given | ({"assume": tuple(given["assume"])} if isinstance(self.assume, list) else {})
+        )
+
+    def columns_used(self) -> Iterator[UsedColumn]:
+        yield from ((column, None) for column in self.probabilities.values())
+        yield from FileTable.columns_used(self)
+
+
 def _group_tag(given: object) -> str:
     if isinstance(given, Mapping):
-        return "FileWhere" if "where" in given or "name" in given else "FileCut"
-    return type(given).__name__ if isinstance(given, (FileWhere, FileCut)) else "column"
+        kinds = {"proxy": "FileProxy", "where": "FileWhere", "name": "FileWhere"}
+        return next((kind for key, kind in kinds.items() if key in given), "FileCut")
+    return type(given).__name__ if isinstance(given, (FileWhere, FileCut, FileProxy)) else "column"
 
 
 GroupSpec = Annotated[
-    Annotated[str, Tag("column")] | Annotated[FileCut, Tag("FileCut")] | Annotated[FileWhere, Tag("FileWhere")],
+    Annotated[str, Tag("column")]
+    | Annotated[FileCut, Tag("FileCut")]
+    | Annotated[FileWhere, Tag("FileWhere")]
+    | Annotated[FileProxy, Tag("FileProxy")],
     Discriminator(_group_tag),
 ]
 
@@ -371,7 +410,7 @@ class Written:
 
 
 _GROUPS = GroupSpec | list[GroupSpec]
-_SPECS = "column names, `{column, edges}`, `{name, where}`."
+_SPECS = "column names, `{column, edges}`, `{name, where}`, `{proxy, probabilities}`."
 
 FORMS: dict[str, Written] = {
     "column": Written(str | Role, named=True),

@@ -7,6 +7,7 @@ from isonomy.frames.design import Design
 from isonomy.frames.expressions import missing
 from isonomy.frames.groups import Group, Grouping, Groups, Labels, Partition, cut, where
 from isonomy.frames.metrics import Metric, MetricLike
+from isonomy.frames.proxies import proxy
 from isonomy.frames.source import Reading, Request, Sample, Source, open_source
 from isonomy.frames.sums import COUNT, aggregate, collect
 
@@ -29,5 +30,6 @@ __all__ = [
     "cut",
     "missing",
     "open_source",
+    "proxy",
     "where",
 ]

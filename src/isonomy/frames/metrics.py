@@ -207,6 +207,15 @@ class Measure:
             return self._rate.hit(keys).astype(np.float64)
         return np.asarray(keys["value"], dtype=np.float64)
 
+    def expressions(self) -> tuple[nw.Expr | None, nw.Expr]:
+        """The condition (None: every row counts) and the value of each row of a rate or a mean, as expressions."""
+        codes: Any = {role: number(column) for role, column in self.request.binary.items()}
+        if self._rate is not None:
+            inside = None if self._rate.inside is _all else self._rate.inside(codes)
+            return inside, number(self._rate.hit(codes))  # type: ignore[arg-type, return-value]
+        value = {**self.request.binary, **self.request.numeric, **self.request.values}["value"]
+        return codes["inside"] == 1 if "inside" in codes else None, number(value)
+
 
 def canonical(metric: Any) -> Any:
     if isinstance(metric, (list, tuple)):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from isonomy.groups.disparities import GroupEvidence
     from isonomy.groups.flag import FlagResult
     from isonomy.groups.impact import AdverseImpactResult
+    from isonomy.groups.proxy import ProxyEvidence
 
 _RATIO_WORDS = (
     "{violation: 'shown to be below the threshold', within_tolerance: 'shown to reach the threshold'}[datum.label]"
@@ -79,6 +80,7 @@ def _intervals(
         tolerance=result.tolerance,
         ratio=result.link.ratio,
         unit=result.units().get("disparity", ""),
+        below=_by_share(result) if result.proxy else None,
     )
 
 
@@ -106,8 +108,26 @@ def impact(result: AdverseImpactResult) -> alt.TopLevelMixin:
         ratio=True,
         rules=(result.threshold, 1.0),
         words=_RATIO_WORDS,
-        below=_by_cutoff(result) if by_cutoff else None,
+        below=_by_share(result) if result.proxy else _by_cutoff(result) if by_cutoff else None,
     )
+
+
+def _by_share(result: ProxyEvidence) -> alt.LayerChart | alt.FacetChart:
+    """The disparity and its interval for every share of it that may remain among people with the same probabilities."""
+    assert result.curves is not None
+    drawn = np.flatnonzero(np.isfinite(result.curves[0]).any(axis=0))[: len(theme.PALETTE)]
+    names = [theme.short(result.labels[i]) for i in drawn]
+    value, low, high = (part[:, drawn].T for part in result.curves[:3])
+    base = charts.curves("group", names, "share", 100 * np.array(result.gammas), value=value, low=low, high=high)
+    x = alt.X("share:Q", title="share of the disparity that remains among people with the same probabilities, in %")
+    color = alt.Color("group:N", legend=alt.Legend(title=None, symbolOpacity=1))
+    band = base.mark_area(opacity=0.12).encode(x=x, y="low:Q", y2="high:Q", color=color)
+    ratio = result.provenance.options.get("scale") == "ratio" or "threshold" in result.provenance.options
+    axis = charts.hundredths(result.units().get("disparity", ""))
+    y = alt.Y("value:Q", title="ratio" if ratio else "difference", axis=axis)
+    line = base.mark_line(point=True).encode(x=x, y=y, color=color)
+    title = f"By share, with {100 * (1 - result.alpha):g} % intervals at each share"  # type: ignore[attr-defined]
+    return alt.layer(charts.rule("y", float(ratio)), band, line).properties(width=480, height=240, title=title)
 
 
 def _by_cutoff(result: AdverseImpactResult) -> alt.LayerChart | alt.FacetChart:

@@ -15,7 +15,7 @@ from isonomy.frames import Grouping, Groups, MetricLike, Request, Sample
 from isonomy.frames.expressions import Scalar, flag
 from isonomy.frames.groups import CONDITION, belongs, in_words
 from isonomy.frames.metrics import Measure, listed, measure, metric_columns, shared_cells, shared_rows
-from isonomy.groups import words
+from isonomy.groups import proxy_words, words
 from isonomy.groups.likelihood.comparison import Gaps, Solver, Widest
 from isonomy.groups.likelihood.functionals import ranked
 from isonomy.groups.likelihood.lines import MetricRows, rows_or_bins
@@ -35,6 +35,7 @@ from isonomy.groups.options import (
     reference_of,
 )
 from isonomy.groups.planning import Goal, detectable
+from isonomy.groups.proxy import ProxyEvidence
 from isonomy.inference.decide import Alternative
 from isonomy.inference.effect import Against, Hypothesis, Interval, Wald
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
@@ -431,7 +432,7 @@ def common(
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class GroupEvidence(Evidence):
+class GroupEvidence(ProxyEvidence):
     """What both results hold about each group; arrays have one entry per group.
 
     Within strata (``given``), ``estimate`` and ``reference_value`` are adjusted: averages over the strata with
@@ -555,6 +556,9 @@ class GroupEvidence(Evidence):
 
     def table(self) -> Columns:
         """One row per group and metric."""
+        if self.proxy:
+            without = ("metric", "size", "n", "statistic")
+            return {name: v for name, v in Evidence.table(self).items() if name not in without}
         columns = {**Evidence.table(self), "detectable": self.detectable()}
         if self.tolerance is not None:
             columns["rows_needed"] = self.rows_for_tolerance()
@@ -573,7 +577,8 @@ class GroupEvidence(Evidence):
 
     def headings(self) -> Mapping[str, str]:
         """What readers call the columns, including computed ones and those adjusted within strata."""
-        return {**Evidence.headings(self), **words.WORKED_OUT, **(words.ADJUSTED if self.given else {})}
+        more = proxy_words.HEADINGS if self.proxy else words.WORKED_OUT
+        return {**Evidence.headings(self), **more, **(words.ADJUSTED if self.given else {})}
 
     def units(self) -> Mapping[str, str]:
         """Shares in percent, and their differences in points."""
@@ -581,7 +586,7 @@ class GroupEvidence(Evidence):
             return {}
         rates = dict.fromkeys(("estimate", "reference", "raw_estimate", "raw_reference"), "%")
         strata = ("unconditional", "accounted", "accounted_low", "accounted_high")
-        differences = ("disparity", "ci_low", "ci_high", "detectable", *strata)
+        differences = ("disparity", "ci_low", "ci_high", "detectable", *strata, *proxy_words.DIFFERENCES)
         return rates | (dict.fromkeys(differences, "points") if self.scale == "difference" else {})
 
     def table_note(self) -> str:
@@ -608,20 +613,23 @@ class GroupEvidence(Evidence):
     @property
     def method(self) -> str:  # type: ignore[override]
         """The name of the method."""
-        return words.STRATA_METHOD if self.given else words.METHOD
+        return proxy_words.METHOD if self.proxy else words.STRATA_METHOD if self.given else words.METHOD
 
     @property
     def references(self) -> tuple[str, ...]:  # type: ignore[override]
         """Where the method is described."""
+        if self.proxy:
+            return proxy_words.REFERENCES
         return (*words.REFERENCES, *(words.STRATA_REFERENCES if self.given else ()))
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked or why it cannot be."""
-        return words.assumptions(self)
+        return proxy_words.assumptions(self) if self.proxy else words.assumptions(self)
 
     def limits(self) -> tuple[str, ...]:
         """What this result does not show."""
-        return (*self.never_shown, *([words.LEGITIMATE] if self.given else []))
+        more = proxy_words.LIMITS if self.proxy else (words.LEGITIMATE,) if self.given else ()
+        return (*self.never_shown, *more)
 
     # Disclosure.
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Unpack
 
 import numpy as np
 
-from isonomy.frames import Group, Groups, MetricLike
+from isonomy.frames import Group, Groups, MetricLike, Source
 from isonomy.frames.expressions import Scalar
 from isonomy.frames.metrics import ERRORS, RATES, canonical, listed
-from isonomy.groups import words
+from isonomy.frames.proxies import proxy_of
+from isonomy.groups import proxy_words, words
 from isonomy.groups.disparities import MOST_GROUPS, ComparisonPlan, Given, GroupEvidence, common, names_of, read
 from isonomy.groups.likelihood import comparison
 from isonomy.groups.likelihood.comparison import Solver
@@ -20,6 +21,7 @@ from isonomy.groups.likelihood.lines import MetricRows
 from isonomy.groups.likelihood.profile import Corrected, OnScale
 from isonomy.groups.likelihood.strata import SHOWN, account_for_strata
 from isonomy.groups.options import MOVED, NO_DIFFERENCE, Method, NullOption, ReferenceLike, ScaleLike, To
+from isonomy.groups.proxy import ProxyPlan, flag_by_proxy, flag_columns
 from isonomy.groups.shrunk import ShrunkResult, Toward, shrink
 from isonomy.inference import Verdict, conclude, inside, rejected
 from isonomy.inference.decide import Alternative, Decisions
@@ -42,7 +44,7 @@ Better = Literal["higher", "lower"] | None
 
 
 @question(
-    "FlagPlan",
+    "plan_flag",
     moved=MOVED,
     asks="Which groups does this model treat differently, by how much, and is that more than chance?",
     topic="{}",
@@ -86,8 +88,8 @@ def flag(
         A name (``"ppv"``, ``"selection_rate"``, ``"mse"``, ...), also a common synonym such as ``"recall"``, or an
         `isonomy.Metric`: a mean or a quantile. Several metrics are tested together, in one result with a column
         ``metric``. ``"equalized_odds"`` is ``["tpr", "fpr"]``.
-    groups : str, cut, where or sequence of these
-        The columns, cuts and conditions that form the groups.
+    groups : str, cut, where or sequence of these, or proxy
+        The columns, cuts and conditions that form the groups; or `isonomy.proxy`, groups known only by probability.
     outcome, prediction, score : str, optional
         The columns with these roles, as the metric needs them.
     positive : str, int, float or bool, optional
@@ -189,7 +191,9 @@ def flag(
     ['sex=f']
     """
     metric = canonical(metric)
-    plan, rng, record = open_call("flag", FlagPlan, locals())
+    plan, rng, record = open_call("flag", plan_flag, locals())
+    if isinstance(plan, ProxyPlan):
+        return FlagResult(**flag_columns(plan, record))
     rows_read = read(plan)
     solvers = [plan.solver(part, rng) for part in rows_read]
     columns, tests = estimate(solvers, plan)
@@ -210,6 +214,11 @@ def flag(
 
 
 # ---- plan
+
+
+def plan_flag(source: Source, **options: Any) -> FlagPlan | ProxyPlan:
+    proxy = proxy_of(options["groups"])
+    return FlagPlan(source, **options) if proxy is None else flag_by_proxy(source, proxy, options)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -655,6 +664,9 @@ class FlagResult(GroupEvidence):
 
     def findings(self) -> tuple[str, ...]:
         """An overview; within strata, what the factors account for; the groups, worst first; then what else matters."""
+        if self.proxy:
+            points = self.all_shares and self.scale == "difference"
+            return proxy_words.findings(self, self.reference, points, self.link.ratio)
         order = self._worst_first()
         described = order[:MOST_GROUPS]
         return (
@@ -680,4 +692,4 @@ class FlagResult(GroupEvidence):
 
     def hide(self, small: BoolArray) -> Self:
         """A copy without the numbers of the lines that are ``small``, and without the sentence that names groups."""
-        return replace(Evidence.hide(self, small), otherwise=())
+        return replace(GroupEvidence.hide(self, small), otherwise=())

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 import numpy as np
 
 from isonomy.errors import MissingRole, UnknownOption, UsageError, near
-from isonomy.frames import Group, Grouping, Groups, Partition, Request, Sample
+from isonomy.frames import Group, Grouping, Groups, Partition, Request, Sample, Source
 from isonomy.frames.metrics import Measure, measure
-from isonomy.groups import words
+from isonomy.frames.proxies import proxy_of
+from isonomy.groups import proxy_words, words
 from isonomy.groups.likelihood.comparison import pair_effect
 from isonomy.groups.likelihood.means import LOG, Binary, linked
 from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
+from isonomy.groups.proxy import ProxyEvidence, ProxyPlan, impact_by_proxy, impact_columns
 from isonomy.inference import Verdict, conclude, rejected
 from isonomy.inference.decide import Alternative
 from isonomy.inference.designs import FEWEST, DesignEffect, Influence, Law, Spread, spread
@@ -59,7 +61,7 @@ Laws = Callable[[IntArray, IntArray], Law]  # of T for pairs of groups, for rows
 
 
 @question(
-    "ImpactPlan",
+    "plan_impact",
     asks="How often is each category selected, relative to its comparator, and what do the data show?",
     topic="Impact ratios",
     speaks_of=("selected",),
@@ -117,9 +119,9 @@ def adverse_impact(
     ----------
     data : frame, mapping or path, optional
         Any table, as in `isonomy.flag`; not needed if all columns are given as arrays.
-    groups : str, cut, where or sequence of these
+    groups : str, cut, where or sequence of these, or proxy
         The categories. Each column is a table with its own comparator and, with ``depth=2``, so is every combination of
-        two columns.
+        two columns. `isonomy.proxy`: groups known only by probability, with a named reference.
     prediction : str, optional
         The decision, 1 for those selected.
     score : str, optional
@@ -181,7 +183,9 @@ def adverse_impact(
     >>> result.to_frame().select("group", "n", "selected", "estimate", "disparity", "shortfall", "verdict").rows()
     [('sex=f', 40, 12, 0.3, 0.5, 8, 'violation'), ('sex=m', 80, 48, 0.6, 1.0, 0, 'inconclusive')]
     """
-    plan, rng, record = open_call("adverse_impact", ImpactPlan, locals())
+    plan, rng, record = open_call("adverse_impact", plan_impact, locals())
+    if isinstance(plan, ProxyPlan):
+        return AdverseImpactResult(**impact_columns(plan, record, phrases.chosen(plan.source.labels.metrics)))
     sample = read(plan)
     tables = [Table(partition, sample, plan) for partition in sample.partitions]
     columns = estimate(tables, plan, rng)
@@ -203,6 +207,11 @@ def adverse_impact(
 
 
 # ---- plan
+
+
+def plan_impact(source: Source, **options: Any) -> ImpactPlan | ProxyPlan:
+    proxy = proxy_of(options["groups"])
+    return ImpactPlan(source, **options) if proxy is None else impact_by_proxy(source, proxy, options)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -637,7 +646,7 @@ def notes(
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class AdverseImpactResult(Evidence):
+class AdverseImpactResult(ProxyEvidence):
     """The table of impact ratios, one row per category of every table, and what the data show.
 
     ``n`` and ``selected`` count rows. With weights, ``weighted_n`` and ``weighted_selected`` count the people these
@@ -687,6 +696,14 @@ class AdverseImpactResult(Evidence):
     cutoffs: FloatArray
     chosen: str = "selected"
 
+    def table(self) -> Columns:
+        columns = Evidence.table(self)
+        return {name: v for name, v in columns.items() if not self.proxy or name not in proxy_words.IDLE}
+
+    def limits(self) -> tuple[str, ...]:
+        """What this result does not show."""
+        return (*self.never_shown, *(proxy_words.LIMITS if self.proxy else ()))
+
     def given_away(self, references: BoolArray, shown: BoolArray) -> bool:
         """Whether a comparison shown in the same table reveals one of the withheld ``references``."""
         tables = np.array(self.tables)
@@ -698,6 +715,8 @@ class AdverseImpactResult(Evidence):
 
     def pages(self) -> Mapping[str, Columns]:
         """The table as it is published, what the data show, bounds for unknown categories, and shortfalls."""
+        if self.proxy:
+            return {}
         last = sorted(range(len(self.status)), key=lambda i: self.status[i] is Status.SUPPRESSED)
         whole = {name: [values[i] for i in last] for name, values in self.table().items()}
         parts = {title: names.split() for title, names in words.IMPACT_PAGES.items()}
@@ -712,6 +731,8 @@ class AdverseImpactResult(Evidence):
 
     def findings(self) -> tuple[str, ...]:
         """The three facts, then the categories, smallest ratios first."""
+        if self.proxy:
+            return proxy_words.findings(self, self.against[0], False, True)
         compared = np.flatnonzero(~np.isnan(self.disparity))
         if not compared.size:
             return ()
@@ -724,10 +745,14 @@ class AdverseImpactResult(Evidence):
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked or why it cannot be."""
+        if self.proxy:
+            return (*proxy_words.assumptions(self), words.ASSUMED_NAMED)
         return (self.rows_assumed(), phrases.SAMPLE, words.ASSUMED_NAMED if self.named else words.ASSUMED_BEST)
 
     def movement(self) -> Movement | str:
         """The impact ratios, with standard errors that treat the rates of both categories as independent."""
+        if self.proxy:
+            return phrases.VERDICTS_ALONE
         if self.provenance.options.get("weight") is not None:
             return words.WEIGHTED_RATIOS
         places = {pair: i for i, pair in enumerate(zip(self.tables, self.labels, strict=True))}

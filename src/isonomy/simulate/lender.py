@@ -17,7 +17,7 @@ Arrays have one value per cell of race and sex, in the order of `CELLS`.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.results.phrases import number, points, share
 from isonomy.simulate.decisions import Names, rates, rates_by_group
 from isonomy.simulate.simulated import Block, Simulated, Truth, members
@@ -50,6 +50,7 @@ ROWS_PER_APPLICANT = 1.4
 ACTIVITY = 0.5  # applicants who repay more come back more often
 CORRELATION = 0.3  # of the latent repayment of two applications of one applicant
 OFFERED = 0.5
+KNOWN = 0.1  # applicants whose race is known, if there are proxies
 ACCEPTED, TREND = 0.25, 0.5  # acceptance without the offer: ACCEPTED (1 + TREND v), v = 2 Phi(x3) - 1
 EFFECT, HETEROGENEITY = 1.3, 0.2  # relative effect of the offer: EFFECT (1 + HETEROGENEITY v)
 EFFECT_ERROR = np.array([0.0, 0.0, 0.25])  # planted in the predicted effect, by age band
@@ -138,7 +139,7 @@ _COLUMNS: Names = {
 }
 
 
-def truth() -> Truth:
+def truth(*, proxies: bool = False) -> Truth:
     cells = np.array(list(product(range(4), range(2), range(3))), dtype=np.intp)
     masses = scores()["status_quo"]["masses"][:, None, :] * BAND_SHARE[None, :, None]
     flag = rates_by_group(_COLUMNS, cells, masses.reshape(len(cells), -1))
@@ -161,7 +162,8 @@ def truth() -> Truth:
         "treatment_bias": _treatment(),
         "predictive_parity": {"grid": _GRID, "groups": curves},
     }
-    return {**answers, "facts": _facts(answers)}
+    planted = {"proxies": {"gamma": 1.0, "known": KNOWN}} if proxies else {}
+    return {**answers, **planted, "facts": _facts(answers)}
 
 
 def _improvability() -> Truth:
@@ -239,7 +241,7 @@ def _facts(answers: Truth) -> dict[str, tuple[str, ...]]:
 # ---- the table
 
 
-def lender(rows: int = 30_000, seed: int = 0) -> Simulated:
+def lender(rows: int = 30_000, seed: int = 0, *, proxies: bool = False) -> Simulated:
     """A lender's loan applications, with planted, known bias in approvals, scores and predicted effects.
 
     Columns: ``user`` (applicant), ``race``, ``sex``, ``age``, ``age_band`` ("21-29", "30-59", "60-79"), ``income``
@@ -248,6 +250,11 @@ def lender(rows: int = 30_000, seed: int = 0) -> Simulated:
     ``candidate_approved`` (as many are approved), ``repaid`` (0/1), ``offer`` (randomized, 0/1), ``accepted`` (0/1),
     ``predicted_effect`` (relative effect of the offer on acceptance), ``predicted_baseline`` (acceptance without
     offer).
+
+    ``proxies`` adds what a lender has that may not ask for race: ``p_white``, ``p_black``, ``p_hispanic`` and
+    ``p_asian``, calibrated probabilities from a name and a ``place``, and ``known``, the race of a random tenth of the
+    applicants (otherwise empty). Given race, name and place have no effect, so the whole disparity remains among people
+    with the same probabilities: gamma is 1 (``truth["proxies"]``).
 
     What was planted for the five questions, and what is equal:
 
@@ -276,10 +283,30 @@ def lender(rows: int = 30_000, seed: int = 0) -> Simulated:
     >>> truth["improvability"]["improves"]
     True
     """
-    return Simulated(name="lender", rows=rows, seed=seed, draw=_draw, facts=truth, rows_per_unit=ROWS_PER_APPLICANT)
+    draw, facts = partial(_draw, proxies=proxies), partial(truth, proxies=proxies)
+    return Simulated(name="lender", rows=rows, seed=seed, draw=draw, facts=facts, rows_per_unit=ROWS_PER_APPLICANT)
 
 
-def _draw(rng: np.random.Generator, start: int, units: int) -> Block:
+@cache
+def origins() -> tuple[FloatArray, FloatArray]:
+    """P(name | race) and P(place | race); places tell White and Black applicants apart, names the others."""
+    rng = np.random.default_rng(11)
+    names = rng.dirichlet([3.0, 2.0, 0.4, 0.3], 80) * rng.gamma(1.0, size=(80, 1))
+    places = rng.dirichlet([1.0, 0.6, 0.8, 0.6], 60) * rng.gamma(1.0, size=(60, 1))
+    return names / names.sum(0), places / places.sum(0)
+
+
+def _proxies(rng: np.random.Generator, race: IntArray) -> Block:
+    """Of each applicant: a place, the probabilities from it and from a name, and the race if it is known."""
+    drawn = [(part.cumsum(0)[:, race] < rng.random(race.size)).sum(0).clip(0, len(part) - 1) for part in origins()]
+    chance = origins()[0][drawn[0]] * origins()[1][drawn[1]] * RACE_SHARE
+    chance /= chance.sum(1, keepdims=True)
+    known = np.where(rng.random(race.size) < KNOWN, np.array(RACES)[race], "")
+    columns = {f"p_{name.lower()}": chance[:, k] for k, name in enumerate(RACES)}
+    return {**columns, "place": drawn[1], "known": known}
+
+
+def _draw(rng: np.random.Generator, start: int, units: int, *, proxies: bool = False) -> Block:
     home = members(rng, units, SHARE)
     years = rng.integers(21, 80, units)
     habit = rng.standard_normal(units)
@@ -301,6 +328,7 @@ def _draw(rng: np.random.Generator, start: int, units: int) -> Block:
     without = ACCEPTED * (1 + TREND * v)
     effect = EFFECT * (1 + HETEROGENEITY * v)
     accepted = rng.random(size) < np.where(offer, without * effect, without)
+    more = {} if not proxies else {name: np.repeat(v, repeats) for name, v in _proxies(rng, home // 2).items()}
     return {
         "user": user,
         "race": np.array(RACES)[cell // 2],
@@ -319,4 +347,5 @@ def _draw(rng: np.random.Generator, start: int, units: int) -> Block:
         "accepted": accepted.astype(np.int8),
         "predicted_effect": effect + EFFECT_ERROR[band],
         "predicted_baseline": without,
+        **more,
     }

@@ -1,0 +1,633 @@
+"""Groups known only by probability: what a caller says about them, and the sums over rows that estimates need.
+
+Row i has the probabilities p of K groups, a value y where the metric's condition v holds, and a weight w. One pass sums
+w, w p, w p p' and w p v y over all rows (by known group, where some are known). From these sums follow the estimates
+and, for each of them, how a row influences it; a second pass sums powers of these influences, over rows or clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from operator import add
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+
+from isonomy.errors import (
+    DataError,
+    EmptyFrame,
+    MissingRole,
+    MissingValues,
+    NotEnoughData,
+    OutOfRange,
+    UnknownColumn,
+    UsageError,
+    WrongType,
+    near,
+    shown,
+)
+from isonomy.frames.adapt import Lazy
+from isonomy.frames.expressions import constant, either, missing, number
+from isonomy.frames.metrics import Measure
+from isonomy.frames.source import Source
+from isonomy.frames.sums import aggregate, collect, sums_at
+from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.options import check_fields
+
+Named = Literal["bracket", "weighted", "linear", "names", "nothing", "validated"]
+Assume = Named | float | tuple[float, float] | None
+KnownRows = Literal["random", "other"] | None
+
+ROUNDED = 0.01 + 1e-9  # probabilities whose sum is off by no more are divided by their sum
+EXACT = 1e-9
+# States of a row's probabilities: as they should be, rounded, missing, outside [0, 1], with another sum than 1.
+GOOD, ROUGH, ABSENT, OUTSIDE, UNEQUAL = range(5)
+UNKNOWN, MISNAMED = -1, -2  # codes of a row without a known group, and of a label that no group has
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proxy:
+    """Groups known only by probability; made by `proxy`."""
+
+    name: str
+    probabilities: Mapping[str, str]
+    other: str | None = None
+    assume: Assume = None
+    place: str | None = None
+    known: str | None = None
+    known_rows: KnownRows = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        object.__setattr__(self, "probabilities", dict(self.probabilities))
+        example = 'such as {"Black": "p_black", "White": "p_white"}'
+        if not self.probabilities:
+            raise UsageError(f"probabilities: none given; give a column of probabilities for each group, {example}.")
+        if len(self.groups) < 2:
+            raise UsageError('probabilities: one group; name the column of the other, or set other="...".')
+        if len(set(self.groups)) < len(self.groups):
+            raise UsageError(f"other: {self.other!r} is among the groups already.")
+        if len(set(self.probabilities.values())) < len(self.probabilities):
+            raise UsageError(f"probabilities: {shown(self.probabilities)} names one column twice.")
+        if self.known is not None and self.known_rows is None:
+            raise UsageError(
+                'known_rows: say "random" if the rows with a known group are a random sample of all rows (or weighted '
+                'to be one), otherwise "other": they are then used to check the proxies, not to correct.'
+            )
+        if self.assume == "names" and self.place is None:
+            raise MissingRole(
+                'assume: "names" needs place, the column of the area that the probabilities were computed with.'
+            )
+        if self.assume == "validated" and not self.random:
+            raise MissingRole('assume: "validated" needs known, and known_rows="random".')
+        if not isinstance(self.assume, (str, type(None))):
+            low, high = self.gammas
+            if low > high:
+                raise UsageError(f"assume: {self.assume}; give the smaller share first.")
+            if low < -1:
+                raise UsageError(f"assume: {self.assume} is not allowed; a share is at least -1.")
+
+    def __str__(self) -> str:
+        given = {"other": self.other, "assume": self.assume, "place": self.place}
+        given |= {"known": self.known, "known_rows": self.known_rows}
+        more = "".join(f", {key}={value!r}" for key, value in given.items() if value is not None)
+        return f"proxy({self.name!r}, {dict(self.probabilities)}{more})"
+
+    __repr__ = __str__
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The labels, in the order of the call; the group without a column comes last."""
+        return (*self.probabilities, *([] if self.other is None else [self.other]))
+
+    @property
+    def random(self) -> bool:
+        return self.known is not None and self.known_rows == "random"
+
+    @property
+    def assumption(self) -> Named | Literal["share"]:
+        """The assumption by its name; "share" for a number, or two."""
+        if self.assume is None:
+            return "validated" if self.random else "bracket"
+        return self.assume if isinstance(self.assume, str) else "share"
+
+    @property
+    def gammas(self) -> tuple[float, float]:
+        """The smallest and the largest share of a disparity that may remain among people with the same proxies."""
+        named = {"weighted": (0.0, 0.0), "linear": (1.0, 1.0)}
+        if isinstance(self.assume, (str, type(None))):
+            return named.get(self.assumption, (0.0, 1.0))
+        low, *high = np.atleast_1d(np.asarray(self.assume, dtype=float)).tolist()
+        return low, high[0] if high else low
+
+    def check(self, source: Source) -> None:
+        """Raise unless the columns exist and hold what they should. Reads no row."""
+        for column in self.probabilities.values():
+            if column not in source.schema:
+                raise UnknownColumn("probabilities", column, source.schema)
+            if not source.schema[column].is_numeric():
+                raise WrongType(
+                    f"probabilities: column {column!r} is {source.schema[column]}; probabilities are numbers."
+                )
+        source.require(place=self.place, known=self.known)
+
+
+def proxy(
+    name: str,
+    probabilities: Mapping[str, str],
+    *,
+    other: str | None = None,
+    assume: Assume = None,
+    place: str | None = None,
+    known: str | None = None,
+    known_rows: KnownRows = None,
+) -> Proxy:
+    """Groups that nobody recorded, known by probability: race from names and addresses, for example.
+
+    `isonomy.flag` and `isonomy.adverse_impact` accept it as ``groups``. Probabilities are taken as calibrated: of the
+    people with a probability of 0.3, three in ten are members. They must not have been computed with the outcome.
+
+    How much of a disparity remains among people with the *same* probabilities cannot be learned from the rows. That
+    share is called gamma, and every estimate needs an assumption about it.
+
+    Parameters
+    ----------
+    name : str
+        What these are groups of, such as ``"race"``. Groups are then called ``race=Black``.
+    probabilities : mapping of str to str
+        The column of probabilities of each group, such as ``{"White": "p_white", "Black": "p_black"}``. Each row sums
+        to 1.
+    other : str, optional
+        The name of the group whose probability is 1 minus the sum of the columns.
+    assume : {"bracket", "weighted", "linear", "names", "nothing", "validated"}, float or (float, float), optional
+        ``"bracket"``: gamma is between 0 and 1, and a verdict must hold for every such share. ``"weighted"``: gamma is
+        0, people with the same probabilities are treated alike. ``"linear"``: gamma is 1, the probabilities say nothing
+        about decisions beyond the group. A number is gamma, a pair its range. ``"names"``: within a ``place``, names
+        say nothing about decisions beyond the group. ``"nothing"``: no assumption, bounds only (0/1 metrics,
+        differences). ``"validated"``: rows with a ``known`` group correct the estimate. Default: "validated" if known
+        rows are a random sample, otherwise "bracket".
+    place : str, optional
+        The column of the area that the probabilities were computed with; needed for "names".
+    known : str, optional
+        A column with the group where it is known, and null or empty elsewhere. It checks the probabilities; see
+        ``result.calibration()``.
+    known_rows : {"random", "other"}, optional
+        Whether the rows with a known group are a random sample of all rows (or weighted to be one). Needed with
+        ``known``. Other known rows check the probabilities and correct nothing.
+
+    Returns
+    -------
+    Proxy
+        An option for ``groups``.
+
+    Examples
+    --------
+    >>> import isonomy as iso
+    >>> iso.proxy("race", {"White": "p_white", "Black": "p_black"}, other="Other").groups
+    ('White', 'Black', 'Other')
+    """
+    return Proxy(name, probabilities, other, assume, place, known, known_rows)
+
+
+def proxy_of(groups: object) -> Proxy | None:
+    """The proxy that ``groups`` is, alone or as the only entry of a list; None if there is none."""
+    listed = [groups] if isinstance(groups, Proxy) else list(groups) if isinstance(groups, (list, tuple)) else []
+    proxies = [entry for entry in listed if isinstance(entry, Proxy)]
+    if proxies and len(listed) > 1:
+        raise UsageError(
+            f"groups: iso.proxy({proxies[0].name!r}) cannot be combined with other groups; give it alone. For the "
+            "people of a known group, filter the rows."
+        )
+    return proxies[0] if proxies else None
+
+
+# ---- the first pass
+
+
+def _products(p: Sequence[nw.Expr], v: nw.Expr, y: nw.Expr) -> dict[str, nw.Expr]:
+    """Each group's p, p v, p y, and p times the p of the groups up to it."""
+    named = {f"{k} {name}": pk * part for k, pk in enumerate(p) for name, part in (("v", v), ("y", y))}
+    return (
+        named
+        | {f"{k}": pk for k, pk in enumerate(p)}
+        | {f"{k} {m}": p[k] * p[m] for k in range(len(p)) for m in range(k + 1)}
+    )
+
+
+def _stacked(sums: Mapping[str, Any], size: int) -> FloatArray:
+    """Sums of `_products` by line, group, and (1, v, y, each group's p)."""
+    names = [[f"{k}", f"{k} v", f"{k} y", *(f"{max(k, m)} {min(k, m)}" for m in range(size))] for k in range(size)]
+    return np.moveaxis(np.array([[np.asarray(sums[name]) for name in line] for line in names]), 2, 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProxyMoments:
+    """Means over ``rows`` rows of p times (1, v, y, p'), by weight; y is measured from its center. p sums to 1."""
+
+    rows: float
+    mass: float
+    means: FloatArray
+
+    @property
+    def share(self) -> FloatArray:
+        return self.means[:, 0]
+
+    @property
+    def inside(self) -> FloatArray:
+        return self.means[:, 1]
+
+    @property
+    def value(self) -> FloatArray:
+        return self.means[:, 2]
+
+    @property
+    def cross(self) -> FloatArray:
+        return self.means[:, 3:]
+
+    @property
+    def variance(self) -> FloatArray:
+        return np.diag(self.cross) - self.share**2
+
+
+@dataclass(frozen=True, eq=False)
+class ProxyRows:
+    """The rows of one metric with probabilities of groups: the ``sums`` of the first pass, and later passes.
+
+    A line is a cell by the metric's columns and by known group: its ``rows``, the code of its ``known`` group, and the
+    sums of p times (1, v, y, p'). y is measured from its mean ``center``; ``people`` is the mean weight of a row.
+    """
+
+    source: Source
+    proxy: Proxy
+    measure: Measure
+    rows: FloatArray
+    known: IntArray
+    sums: FloatArray
+    center: float
+    people: float
+    rounded: float
+    dropped: Mapping[str, int]
+
+    @property
+    def size(self) -> int:
+        return len(self.proxy.groups)
+
+    @property
+    def conditional(self) -> bool:
+        """Whether the metric counts only some rows."""
+        return self.measure.expressions()[0] is not None
+
+    def moments(self, *, known: bool = False) -> ProxyMoments:
+        """Of all rows, or of those with a known group."""
+        lines = self.known >= 0 if known else slice(None)
+        total = self.sums[lines].sum(0)
+        mass = float(total[:, 0].sum())
+        return ProxyMoments(float(self.rows[lines].sum()), mass, total / mass)
+
+    def members(self) -> FloatArray:
+        """Of each known group (lines): its rows, and the sums of its own p, of 1, of v and of y."""
+        lines = [self.known == k for k in range(self.size)]
+        own = [[self.rows[i].sum(), self.sums[i, k, 0].sum()] for k, i in enumerate(lines)]
+        return np.concatenate([own, [self.sums[i, :, :3].sum((0, 1)) for i in lines]], axis=1)
+
+    # ---- later passes
+
+    @cached_property
+    def frame(self) -> Lazy:
+        """The complete rows: p0, p1, ..., v, e (v times y less its center), w, n (a line's rows), and their keys."""
+        source, proxy = self.source, self.proxy
+        inside, value = self.measure.expressions()
+        request = self.measure.request
+        used = [*request.binary.values(), *request.numeric.values(), proxy.place, source.reading.weight, source.cluster]
+        whole = nw.col(_STATE) <= ROUGH
+        for column in used:
+            if isinstance(column, str):
+                whole = whole & ~missing(nw.col(column), source.schema[column])
+            elif column is not None:
+                whole = whole & ~missing(number(column), nw.Float64())
+        away = value - self.center
+        keys = {"cluster": source.cluster, "place": proxy.place, "known": _KNOWN if proxy.known else None}
+        numbers = {
+            "v": constant(1.0) if inside is None else either(inside, 1.0, 0.0),
+            "e": away if inside is None else either(inside, away, 0.0),
+            "w": source.weight * (1.0 / self.people),
+            "n": source.number,
+        }
+        return source.frame.filter(whole).select(
+            *(nw.col(f"{_P}{k}").alias(f"p{k}") for k in range(self.size)),
+            *(expr.cast(nw.Float64).alias(name) for name, expr in numbers.items()),
+            *(nw.col(column).alias(name) for name, column in keys.items() if column is not None),
+        )
+
+    @cached_property
+    def known_frame(self) -> Lazy:
+        """The rows with a known group, with m0, m1, ... for membership."""
+        members = [either(nw.col("known") == k, 1.0, 0.0).alias(f"m{k}") for k in range(self.size)]
+        return self.frame.filter(nw.col("known") >= 0).with_columns(*members)
+
+    def spread(self, influences: Mapping[str, nw.Expr], frame: Lazy, mass: float) -> PowerSums:
+        """Sums of powers of w psi / mass over rows, or over clusters."""
+        weight, times = nw.col("w") * (1.0 / mass), nw.col("n")
+        if self.source.cluster is None:
+            staged = frame.with_columns(*((psi * weight).alias(name) for name, psi in influences.items()))
+        else:
+            total = {name: psi * weight * times for name, psi in influences.items()}
+            staged, times = aggregate(frame, {"cluster": nw.col("cluster")}, total), number(constant(1.0))
+        squares = {name: nw.col(f"{name} squared") for name in influences}
+        staged = staged.with_columns(*((nw.col(name) * nw.col(name)).alias(f"{name} squared") for name in influences))
+        sums = {f"2 {name}": square for name, square in squares.items()}
+        sums |= {f"4 {name}": square * square for name, square in squares.items()}
+        if not self.measure.binary:  # rates have no gate for skewness
+            sums |= {f"3 {name}": square * nw.col(name) for name, square in squares.items()}
+        if self.source.count is not None and self.source.cluster is None:
+            sums = {name: value * times for name, value in sums.items()}
+        table = sums_at(staged, {}, sums | {"units": times})
+        zeros = np.zeros(())
+        powers = (np.array([float(table.get(f"{k} {name}", zeros)) for name in influences]) for k in (2, 3, 4))
+        return PowerSums(float(table["units"]), *powers)
+
+    def spread_of(self, families: Sequence[LinearInfluence], *, known: bool = False) -> PowerSums:
+        """The spread of linear influences, those of the first family first; ``known``: among known rows."""
+        groups = range(self.size)
+        parts: dict[str, nw.Expr] = {}
+        influences: dict[str, nw.Expr] = {}
+        p = [nw.col(f"p{k}") for k in groups]
+        member = self.proxy.known is not None and any(np.any(lines.values[:, 3 * self.size : -2]) for lines in families)
+        frame = self.known_frame if known else self.frame
+        if member and not known:
+            held = {f"m{k}": either(nw.col("known") == k, 1.0, 0.0) for k in groups}
+            frame = frame.with_columns(*(expr.alias(name) for name, expr in held.items()))
+        m = [nw.col(f"m{k}") for k in groups]
+        for i, family in enumerate(families):
+            e, v = nw.col("e"), nw.col("v")
+            left = e, v
+            if family.gamma:
+                parts |= {f"e {i}": e - _dot(p, family.gamma * family.value)}
+                left = nw.col(f"e {i}"), v - _dot(p, family.gamma * family.inside)
+                if self.conditional:
+                    parts, left = parts | {f"v {i}": left[1]}, (left[0], nw.col(f"v {i}"))
+            for j, line in enumerate(np.nan_to_num(family.values, posinf=0.0, neginf=0.0)):
+                name, terms = f"psi {i} {j}", []
+                if not line.any():
+                    continue
+                blocks = np.split(line[:-2], 8)
+                sample = reduce(add, m) if member else None
+                factors = (*left, None, *((sample * e, sample * v) if sample is not None else (e, v)), e, v, None)
+                for b, (block, factor) in enumerate(zip(blocks, factors, strict=True)):
+                    if np.any(block):
+                        parts[f"{name} {b}"] = _dot(p if b < 5 else m, block)
+                        form = nw.col(f"{name} {b}")
+                        terms.append(form if factor is None else form * factor)
+                terms += [column * float(x) for column, x in zip((e, v), line[-2:], strict=True) if x]
+                influences[name] = reduce(add, terms)
+        staged = frame.with_columns(*(part.alias(name) for name, part in parts.items()))
+        sums = self.spread(influences, staged, self.moments(known=known).mass)
+        every = [f"psi {i} {j}" for i, family in enumerate(families) for j in range(len(family.values))]
+        places = [place for place, name in enumerate(every) if name in influences]
+        powers = np.zeros((3, len(every)))  # no influence at all: a reference compared with itself
+        powers[:, places] = sums.second, sums.third, sums.fourth
+        return PowerSums(sums.units, *powers)
+
+    def factors(self, mean: FloatArray) -> FloatArray:
+        """The slope of 1 e on p e among known rows, e = v (y - mean), for each group."""
+        values, w = {"w": nw.col("w") * nw.col("n")}, nw.col("w") * nw.col("n")
+        for k in range(self.size):
+            e, p = nw.col("e") - nw.col("v") * float(mean[k]), nw.col(f"p{k}")
+            own = e * nw.col(f"m{k}")
+            values |= {
+                f"{k} me": w * own,
+                f"{k} pe": w * p * e,
+                f"{k} both": w * own * p * e,
+                f"{k} square": w * p * p * e * e,
+            }
+        sums = sums_at(self.known_frame, {}, values)
+        me, pe, both, square = (
+            np.array([float(sums[f"{k} {name}"]) for k in range(self.size)]) / float(sums["w"])
+            for name in ("me", "pe", "both", "square")
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return (both - me * pe) / (square - pe**2)
+
+    def by_place(self) -> tuple[FloatArray, IntArray]:
+        """Sums by place as in ``sums``, and the number of the place's cluster."""
+        w, cluster = nw.col("w") * nw.col("n"), self.source.cluster
+        keys = {"place": nw.col("place")} | ({} if cluster is None else {"cluster": nw.col("cluster")})
+        products = _products([nw.col(f"p{k}") * w for k in range(self.size)], nw.col("v"), nw.col("e"))
+        crossed = {f"{k} {m}": w * nw.col(f"p{k}") * nw.col(f"p{m}") for k in range(self.size) for m in range(k + 1)}
+        table = collect(aggregate(self.frame, keys, products | crossed | {"n": nw.col("n")}))
+        places = table["place"].n_unique()
+        if places < len(table):
+            raise UsageError(
+                f"cluster: a place has several clusters ({cluster!r}), and assume='names' measures errors between "
+                "places. Leave it out, or give clusters of whole places."
+            )
+        if float(table["n"].max()) <= 1:  # type: ignore[arg-type]
+            raise NotEnoughData(
+                f"place: {self.proxy.place!r} has one row in each of {places:,} values; compare within larger areas."
+            )
+        codes = np.arange(len(table)) if cluster is None else table["cluster"].rank("dense").to_numpy() - 1
+        return _stacked(table.to_dict(), self.size), codes.astype(np.intp)
+
+    def _bin(self, group: int, bins: int) -> nw.Expr:
+        return (nw.col(f"p{group}") * float(bins)).floor().clip(0, bins - 1).cast(nw.Int64)
+
+    def bounds(self, bins: int, reference: int) -> tuple[FloatArray, PowerSums]:
+        """The smallest and the largest disparity of 0/1 values (2 x groups), and their spread in that order.
+
+        In a bin of a group's probability, as many of its members as possible are those with y = 1 (the largest rate),
+        or those with y = 0. The reference, a group or -1 for the population, has the opposite bound.
+        """
+        w, v, y = nw.col("w") * nw.col("n"), nw.col("v"), nw.col("e") + nw.col("v") * self.center
+        mass, rates, staged = self.moments().mass, np.zeros((2, self.size)), {}
+        for k in range(self.size):
+            p = nw.col(f"p{k}")
+            sums = sums_at(
+                self.frame, {"bin": (self._bin(k, bins), bins)}, {"w": w, "p": w * p, "1": w * y, "0": w * (v - y)}
+            )
+            outside = sums["w"] - sums["1"] - sums["0"]
+            for side, own, expr in ((0, sums["0"], v - y), (1, sums["1"], y)):
+                first = np.minimum(sums["p"], own)
+                left = sums["p"] - outside - first
+                # Rows add p where the group fills its own kind, and p - (1 - v) less that where others remain.
+                chosen = either(self._bin(k, bins).is_in(np.flatnonzero(sums["p"] <= own).tolist()), p, expr)
+                others = either(
+                    self._bin(k, bins).is_in(np.flatnonzero(left > 0).tolist()), p - (1.0 - v) - chosen, 0.0
+                )
+                total = float(first.sum() + np.maximum(left, 0.0).sum())
+                share = float(first.sum()) / total if total else float("nan")
+                rates[side, k] = share if side else 1.0 - share
+                psi = (chosen - (chosen + others) * share) * (mass / total if total else 0.0)
+                staged[f"{side} {k}"] = psi if side else -psi
+        mean = self.moments().inside.sum()
+        staged["everybody"] = nw.col("e") * (1.0 / float(mean))
+        frame = self.frame.with_columns(*(psi.alias(name) for name, psi in staged.items()))
+        opposite = np.full((2, 1), self.center) if reference < 0 else rates[::-1, [reference]]
+        other = [nw.col("everybody" if reference < 0 else f"{1 - side} {reference}") for side in (0, 1)]
+        names = {f"{side}, {k}": nw.col(f"{side} {k}") - other[side] for side in (0, 1) for k in range(self.size)}
+        return rates - opposite, self.spread(names, frame, mass)
+
+    def calibration(self, bins: int) -> tuple[FloatArray, FloatArray]:
+        """Known rows against probabilities: by group, known members, the observed and the stated share, their
+
+        difference with its error, and the slope of membership on the probability with its error; and by bin and group
+        the rows, the stated and the observed share.
+        """
+        known, counts = self.moments(known=True), self.members()
+        observed, stated = counts[:, 2] / known.mass, known.share
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = (counts[:, 1] / known.mass - observed * stated) / known.variance
+        influences, binned = {}, np.zeros((4, bins, self.size))
+        for k in range(self.size):
+            member, away = nw.col(f"m{k}"), nw.col(f"p{k}") - float(stated[k])
+            residual = member - float(observed[k]) - away * float(np.nan_to_num(slope[k]))
+            influences[f"difference {k}"] = member - float(observed[k]) - away
+            influences[f"slope {k}"] = away * residual * float(1.0 / (known.variance[k] or np.inf))
+            w = nw.col("w") * nw.col("n")
+            values = {"n": nw.col("n"), "w": w, "p": w * nw.col(f"p{k}"), "m": w * member}
+            sums = sums_at(self.known_frame, {"bin": (self._bin(k, bins), bins)}, values)
+            binned[:, :, k] = [sums[name] for name in values]
+        error = np.sqrt(self.spread(influences, self.known_frame, known.mass).variance).reshape(self.size, 2).T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            by_bin = np.array([binned[0], binned[2] / binned[1], binned[3] / binned[1]])
+        return np.array([counts[:, 0], observed, stated, observed - stated, error[0], slope, error[1]]), by_bin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearInfluence:
+    """Linear influences of rows. A line of ``values`` has eight coefficients for each group, then those of e and v:
+
+    psi = (p'a)(e - gamma p'value) + (p'b)(v - gamma p'inside) + p'c + s e + t v
+          + [in rows with a known group] (p'd) e + (p'f) v + (m'g) e + (m'h) v + m'k,   m: membership.
+    """
+
+    gamma: float
+    value: FloatArray
+    inside: FloatArray
+    values: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PowerSums:
+    """Sums of powers of influences over ``units``, rows or clusters: the law of `isonomy.inference.designs`."""
+
+    units: float
+    second: FloatArray
+    third: FloatArray
+    fourth: FloatArray
+
+    @property
+    def variance(self) -> FloatArray:
+        return self.second * (self.units / (self.units - 1.0) if self.units > 1 else np.nan)
+
+    @property
+    def df(self) -> FloatArray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.fourth > 0, self.second**2 / self.fourth - 1.0, np.nan)
+
+
+def _dot(columns: Sequence[nw.Expr], weights: FloatArray) -> nw.Expr:
+    terms = [column * float(weight) for column, weight in zip(columns, weights, strict=True) if weight]
+    return reduce(add, terms) if terms else constant(0.0)
+
+
+_P, _STATE, _KNOWN = "__proxy p", "__proxy state", "__proxy known"
+
+
+def _with_probabilities(source: Source, proxy: Proxy) -> Source:
+    """The table with each group's probability, the state of a row's probabilities, and the code of a known group."""
+    columns = list(proxy.probabilities.values())
+    raw, rest = [number(column) for column in columns], proxy.other is not None
+    total = reduce(add, raw)
+    off = total - 1.0 if rest else (total - 1.0).abs()
+    outside = nw.any_horizontal(*((column < 0) | (column > 1) for column in raw), ignore_nulls=True)
+    absent = nw.any_horizontal(*(missing(nw.col(c), source.schema[c]) for c in columns), ignore_nulls=True)
+    state: nw.Expr = nw.when(off > EXACT).then(nw.lit(ROUGH)).otherwise(nw.lit(GOOD))
+    for condition, kind in ((off > ROUNDED, UNEQUAL), (outside, OUTSIDE), (absent, ABSENT)):
+        state = nw.when(condition).then(nw.lit(kind)).otherwise(state)
+    whole = nw.col(f"{_P}all")
+    staged = {_STATE: state, f"{_P}all": either(total > 1.0, total, 1.0) if rest else total}
+    if proxy.known is not None:
+        label, code = nw.col(proxy.known).cast(nw.String), nw.lit(MISNAMED)
+        for k, group in ((UNKNOWN, ""), *enumerate(proxy.groups)):
+            code = nw.when(label == group).then(nw.lit(k)).otherwise(code)
+        code = nw.when(label.is_null()).then(nw.lit(UNKNOWN)).otherwise(code)
+        staged[_KNOWN] = code
+    p = [column / whole for column in raw] + ([(whole - total) / whole] if rest else [])
+    return source.with_columns(staged).with_columns({f"{_P}{k}": part for k, part in enumerate(p)})
+
+
+def read_proxies(source: Source, proxy: Proxy, measure: Measure) -> ProxyRows:
+    """The first pass: checks the probabilities and sums them."""
+    staged, size = _with_probabilities(source, proxy), len(proxy.groups)
+    inside, value = measure.expressions()
+    v = constant(1.0) if inside is None else either(inside, 1.0, 0.0)
+    y = value if inside is None else either(inside, value, 0.0)
+    keys = {"state": nw.col(_STATE)} | ({"known": nw.col(_KNOWN)} if proxy.known else {})
+    products = _products([nw.col(f"{_P}{k}") for k in range(size)], v, y)
+    labels = {"place": proxy.place} if proxy.place else {}
+    sample = staged.cells(replace(measure.request, keys=keys, values=products, labels=labels))
+    measure.refuse_absent(sample)
+    state, dropped = np.asarray(sample.columns["state"]), dict(sample.dropped)
+    _refuse_states(source, proxy, {kind: float(sample.counts[state == kind].sum()) for kind in range(5)})
+    if absent := float(sample.counts[state == ABSENT].sum()):
+        dropped["probabilities"] = round(absent)
+    lines = state <= ROUGH
+    known = np.asarray(sample.columns["known"])[lines] if proxy.known else np.full(int(lines.sum()), UNKNOWN)
+    if (known == MISNAMED).any():
+        labeled = staged.frame.filter(nw.col(_KNOWN) == MISNAMED).select(nw.col(str(proxy.known)).cast(nw.String))
+        label = str(collect(labeled.head(1)).item(0, 0))
+        groups = f"{near(label, proxy.groups)} Groups: {', '.join(proxy.groups)}."
+        raise UsageError(f"known: {label!r} is not a group of the proxy.{groups}")
+    sums = _stacked({name: values[lines] for name, values in sample.values.items()}, size)
+    total = sums.sum((0, 1))
+    if not total[1] > 0:
+        raise NotEnoughData(f"metric: no row meets the condition of {measure.name!r}.")
+    center = float(total[2] / total[1])
+    sums[:, :, 2] -= center * sums[:, :, 1]
+    return ProxyRows(
+        staged,
+        proxy,
+        measure,
+        sample.counts[lines],
+        known.astype(np.intp),
+        sums,
+        center,
+        people=1.0 if sample.design is None else sample.design.people,
+        rounded=float(sample.counts[state == ROUGH].sum()),
+        dropped=dropped,
+    )
+
+
+def _refuse_states(source: Source, proxy: Proxy, rows: Mapping[int, float]) -> None:
+    """Raise for probabilities that cannot be used; ``rows`` counts the rows in each state."""
+    for column in proxy.probabilities.values() if rows[OUTSIDE] else ():
+        ends = source.extremes(number(column), {})
+        low, high = float(ends["low"][0]), float(ends["high"][0])
+        if low < 0 or high > 1:
+            percent = " If they are percentages, divide by 100." if low >= 0 and high <= 100 else ""
+            raise OutOfRange(
+                f"probabilities: column {column!r} has values from {low:g} to {high:g}; probabilities lie between 0 "
+                f"and 1.{percent}"
+            )
+    if rows[UNEQUAL] and proxy.other is not None:
+        raise DataError(
+            f"probabilities: those of {rows[UNEQUAL]:,.0f} rows sum to more than 1; nothing is left for "
+            f"other={proxy.other!r}."
+        )
+    if rows[UNEQUAL]:
+        total = source.extremes(reduce(add, map(number, proxy.probabilities.values())), {})
+        raise DataError(
+            f"probabilities: those of {rows[UNEQUAL]:,.0f} rows do not sum to 1 ({total['low'][0]:.2f} to "
+            f"{total['high'][0]:.2f}). Divide them by their sum, add the missing group's column, or name it: "
+            'other="Other".'
+        )
+    if rows[ABSENT] and source.missing == "raise":
+        raise MissingValues(
+            f"probabilities: {rows[ABSENT]:,.0f} rows have none (name or address not found). "
+            'missing="drop" leaves them out: the result is then about people whose name and address were found.'
+        )
+    if not rows[GOOD] + rows[ROUGH]:
+        raise EmptyFrame("data: no row is left after dropping those with missing values.")

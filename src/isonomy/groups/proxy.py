@@ -1,0 +1,649 @@
+"""Groups known only by probability, in `flag` and `adverse_impact`: a verdict only where the whole assumption agrees.
+
+The share gamma of a disparity that remains among people with the same probabilities cannot be learned from the rows. An
+assumption is one value of it, or a range: the p-value is then the largest over the range, the interval the union of all
+intervals. Names within places, bounds without an assumption, and known rows that correct the estimate stand beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from isonomy.errors import NotEnoughData, UsageError, refuse_percent
+from isonomy.frames import Group, Source
+from isonomy.frames.metrics import ERRORS, Measure, Metric, listed, measure
+from isonomy.frames.proxies import PowerSums, Proxy, ProxyMoments, ProxyRows, read_proxies
+from isonomy.groups import proxy_words as words
+from isonomy.groups.likelihood import proxies as estimators
+from isonomy.groups.likelihood.proxies import POPULATION, REST, Family, Totals
+from isonomy.groups.options import NO_DIFFERENCE, To, reference_of
+from isonomy.inference import Verdict, conclude, inside, rejected
+from isonomy.inference.decide import Decisions
+from isonomy.inference.designs import DesignEffect
+from isonomy.inference.effect import Effect, Fieller, Hypothesis, Wald, too_skewed
+from isonomy.inference.multiplicity import adjust as adjust_pvalues
+from isonomy.numerics.arrays import BoolArray, FloatArray, ObjectArray
+from isonomy.numerics.status import Status
+from isonomy.numerics.tails import normal_isf, normal_sf
+from isonomy.results import Columns, Evidence, Note, Plan, Provenance, column, note_if
+from isonomy.results.evidence import as_frame
+
+GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
+FEWEST_DF = 9.0  # degrees of freedom below which a variance rests on fewer than ten effective rows or clusters
+FAMILY = ("bracket", "weighted", "linear", "share")  # assumptions about gamma
+FEWEST_KNOWN = 20  # known members below which a validated estimate misses its level
+BINS = 10  # of `calibration`
+TESTED = (Status.OK, Status.UNBOUNDED)
+ADJUSTMENTS = ("bh", "by", "holm", "bonferroni", "none")
+
+
+# ---- plan
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ProxyPlan(Plan):
+    """What both questions need to know. ``reference`` is the number of a group, POPULATION or REST."""
+
+    proxy: Proxy
+    measure: Measure
+    reference: int
+    ratio: bool
+    tolerance: float | None
+    alpha: float
+    adjust: str
+    min_size: int
+    lower: bool  # lower values are better
+    threshold: float | None = None  # of impact ratios
+
+    def __post_init__(self) -> None:
+        self.proxy.check(self.source)
+        if self.proxy.assumption == "nothing":
+            if not self.measure.binary or self.ratio:
+                raise UsageError(
+                    'assume: "nothing" bounds differences of 0/1 metrics; a ratio, or a metric without known limits, '
+                    "has no bounds."
+                )
+            if self.reference == REST:
+                raise UsageError('assume: "nothing" compares with the population or with one group, not with "rest".')
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        return self.source.labels.named([Group(((self.proxy.name, label),)) for label in self.proxy.groups])
+
+    @property
+    def against(self) -> str:
+        everybody = self.source.labels.population or "the population"
+        if self.reference >= 0:
+            return str(self.groups[self.reference])
+        return everybody if self.reference == POPULATION else f"the rest of {everybody}"
+
+    @property
+    def hypothesis(self) -> Hypothesis:
+        if self.tolerance is None:
+            return Hypothesis(float(self.ratio), float(self.ratio), "two-sided")
+        low, high = (self.tolerance, 1.0 / self.tolerance) if self.ratio else (-self.tolerance, self.tolerance)
+        return Hypothesis(low, high, "outside")
+
+    @property
+    def assumed(self) -> tuple[float, ...]:
+        """The shares at which the assumption is checked; none if it is not about a share."""
+        if self.proxy.assumption not in FAMILY:
+            return ()
+        return tuple(dict.fromkeys(np.linspace(*self.proxy.gammas, len(GRID)).tolist()))
+
+    def disparity(self, answer: Answer) -> FloatArray:
+        """The disparity at the first point of an answer; the reference itself has none."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = answer.group / answer.reference if self.ratio else answer.group - answer.reference
+        return np.where(np.arange(value.size) == self.reference, float(self.ratio), value)
+
+    @property
+    def unequal(self) -> str:
+        """ "weighted" for a share of 0, "linear" for 1: each can show only one side of a tolerance."""
+        return "weighted" if self.assumed == (0.0,) else "linear" if self.assumed == (1.0,) else ""
+
+
+def _place(proxy: Proxy, reference: object) -> int:
+    """The number of the group that others are compared with."""
+    target = reference_of(reference, joint=True)  # type: ignore[arg-type]
+    if target.to in (To.POPULATION, To.REST):
+        return POPULATION if target.to is To.POPULATION else REST
+    levels = {} if target.group is None else dict(target.group.items)
+    label = levels.get(proxy.name)
+    if len(levels) == 1 and label in proxy.groups:
+        return proxy.groups.index(str(label))
+    written = f"{{{proxy.name!r}: {proxy.groups[0]!r}}}"
+    raise UsageError(
+        f"reference: {reference!r} is not available with iso.proxy; name one group, such as {written}. Groups: "
+        f"{', '.join(proxy.groups)}."
+    )
+
+
+def _refuse(proxy: Proxy, *conflicts: tuple[bool, str]) -> None:
+    for refused, option in conflicts:
+        if refused:
+            raise UsageError(f"{option} is not available with groups=iso.proxy({proxy.name!r}, ...); leave it out.")
+
+
+def flag_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any]) -> ProxyPlan:
+    """The plan of `flag`."""
+    metrics, method, scale = listed(options["metric"]), options["method"], options["scale"]
+    _refuse(
+        proxy,
+        (len(metrics) > 1, "metric: a list of several metrics"),
+        (options["null"] not in (None, NO_DIFFERENCE), "null"),
+        (options["given"] is not None, "given"),
+        (options["depth"] != 1, f"depth: {options['depth']}"),
+        (method != "el", f"method: {method}"),
+        (scale not in ("difference", "ratio"), f"scale: {scale!r}"),
+        (options["adjust"] not in ADJUSTMENTS, f"adjust: {options['adjust']!r}"),
+    )
+    roles = {name: options[name] for name in ("outcome", "prediction", "score", "positive")}
+    bound = measure(source, metrics[0], **roles)
+    if bound.functional:
+        raise UsageError(f"metric: {bound.name!r} is not available by probability; rates and means are.")
+    tolerance, ratio, better = options["tolerance"], scale == "ratio", options["better"]
+    refuse_percent(bound.binary and not ratio, tolerance)
+    if ratio and tolerance is not None and not 0 < tolerance < 1:
+        raise UsageError(
+            f"tolerance: {tolerance!r} is not allowed for scale='ratio'; give a ratio between 0 and 1: 0.8 tolerates "
+            "ratios from 0.8 to 1.25."
+        )
+    name = metrics[0].name if isinstance(metrics[0], Metric) else metrics[0]
+    return ProxyPlan(
+        source,
+        proxy=proxy,
+        measure=bound,
+        reference=_place(proxy, options["reference"]),
+        ratio=ratio,
+        tolerance=tolerance,
+        alpha=options["alpha"],
+        adjust=options["adjust"],
+        min_size=options["min_size"],
+        lower=name in ERRORS if better is None else better == "lower",
+    )
+
+
+def impact_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any]) -> ProxyPlan:
+    """The plan of `adverse_impact`."""
+    _refuse(
+        proxy,
+        (options["score"] is not None, "score"),
+        (options["depth"] != 1, f"depth: {options['depth']}"),
+        (options["smallest_share"] != 0, "smallest_share"),
+    )
+    if isinstance(options["reference"], str):
+        raise UsageError(
+            f"reference: {options['reference']!r} is not available with iso.proxy, because nobody knows which group is "
+            f"selected most often; name one, such as {{{proxy.name!r}: {proxy.groups[0]!r}}}."
+        )
+    return ProxyPlan(
+        source,
+        proxy=proxy,
+        measure=measure(source, "selection_rate", prediction=options["prediction"]),
+        reference=_place(proxy, options["reference"]),
+        ratio=True,
+        tolerance=None,
+        alpha=options["alpha"],
+        adjust=options["adjust"],
+        min_size=options["min_size"],
+        lower=False,
+        threshold=options["threshold"],
+    )
+
+
+# ---- estimate
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Means of groups and of their references, and the disparity at each point of an assumption.
+
+    ``bounds`` are the ends of the disparity and their standard errors, if nothing is assumed; then there is no effect.
+    """
+
+    group: FloatArray
+    reference: FloatArray
+    effects: tuple[Effect, ...]
+    third: tuple[FloatArray, ...] = ()  # the sums of cubed influences
+    units: float = np.nan  # rows, clusters or places
+    bounds: tuple[FloatArray, ...] = ()
+    bound_df: FloatArray | float = np.inf
+
+    def pvalue(self, null: Hypothesis) -> FloatArray:
+        """The largest p-value of the assumption; 1 if disparities change sign within it."""
+        if self.bounds:  # the nearer bound lies beyond the null, on either side
+            low, high, low_error, high_error = self.bounds
+            with np.errstate(divide="ignore", invalid="ignore"):
+                beyond = (low - null.high) / low_error, (null.low - high) / high_error
+            return np.minimum(2.0 * normal_sf(np.maximum(*beyond), sides="one"), 1.0)
+        tested = np.array([np.minimum(effect.test(null)[1], 1.0) for effect in self.effects])
+        signs = np.array([null.direction(effect.value) for effect in self.effects])
+        return np.where((signs == signs[0]).all(0), tested.max(0), 1.0)
+
+    def limits(self, alpha: float) -> tuple[FloatArray, FloatArray]:
+        if self.bounds:
+            low, high, low_error, high_error = self.bounds
+            reach = float(normal_isf(alpha, sides="one"))
+            return low - reach * low_error, high + reach * high_error
+        ends = np.array([effect.limits(alpha) for effect in self.effects])
+        return ends[:, 0].min(0), ends[:, 1].max(0)
+
+    @property
+    def values(self) -> FloatArray:
+        return np.array(self.bounds[:2] if self.bounds else [effect.value for effect in self.effects])
+
+    @property
+    def df(self) -> FloatArray:
+        """The fewest degrees of freedom."""
+        degrees = [np.asarray(effect.df) for effect in self.effects]
+        return np.min([np.broadcast_to(self.bound_df, self.group.shape), *degrees], axis=0)
+
+    def skewed(self, alpha: float, tests: int) -> BoolArray:
+        gates = np.zeros((1, self.group.size), dtype=bool)
+        for effect, third in zip(self.effects, self.third, strict=True):
+            variance = effect.contrast_variance(1.0) if isinstance(effect, Fieller) else effect.standard_error**2
+            gates = np.vstack([gates, too_skewed(third, variance, alpha, tests)])
+        return np.asarray(gates.any(0))
+
+
+def answers_of(rows: ProxyRows, plan: ProxyPlan, totals: Sequence[Totals], *, by_row: bool = True) -> list[Answer]:
+    """The answer of each estimator, in one pass over the rows; not ``by_row``: influences are those of places."""
+    levels = [part.levels(plan.reference) for part in totals]
+    lines = [np.concatenate([g - r, *([g, r] if plan.ratio else [])]) for _, _, g, r in levels]
+    if by_row:
+        spread = rows.spread_of([part.wrapped(line) for part, line in zip(totals, lines, strict=True)])
+    else:
+        spread = PowerSums(lines[0].shape[1], *((lines[0] ** power).sum(1) for power in (2, 3, 4)))
+    answers, size = [], rows.size
+    powers = (np.split(power, len(totals)) for power in (spread.second, spread.third, spread.fourth))
+    for (group, reference, _, _), part in zip(levels, zip(*powers, strict=True), strict=True):
+        sums = PowerSums(spread.units, *part)
+        means, variance, df = (group + rows.center, reference + rows.center), sums.variance, sums.df[:size]
+        effect: Effect = Wald(group - reference, np.sqrt(variance[:size]), df)
+        if plan.ratio:  # the variance of the difference gives the covariance
+            top, bottom = variance[size : 2 * size], variance[2 * size :]
+            effect = Fieller(*means, top, 0.5 * (top + bottom - variance[:size]), bottom, df)
+        answers.append(Answer(*means, (effect,), (sums.third[:size],), spread.units))
+    return answers
+
+
+def together(answers: Sequence[Answer]) -> Answer:
+    effects, thirds = (tuple(part for a in answers for part in getattr(a, name)) for name in ("effects", "third"))
+    return replace(answers[0], effects=effects, third=thirds)
+
+
+def families_of(rows: ProxyRows, plan: ProxyPlan) -> dict[float, Family]:
+    """The shares of the assumption, and those of the grid."""
+    moments, shares = rows.moments(), sorted({*GRID, *plan.assumed})
+    families = {gamma: Family(moments, gamma, conditional=rows.conditional) for gamma in shares}
+    largest = families[1.0].largest
+    if shares[-1] > 1.0 and shares[-1] >= largest:
+        with np.errstate(invalid="ignore"):
+            weakest = plan.proxy.groups[int(np.nanargmin(families[1.0].identified / (moments.rows * moments.share)))]
+        raise UsageError(
+            f"assume: {plan.proxy.assume} is not allowed for these probabilities; shares below {largest:.2f} are (the "
+            f"weakest group is {weakest!r}: join it to another to allow more)."
+        )
+    return families
+
+
+def calibration(rows: ProxyRows, plan: ProxyPlan) -> dict[str, FloatArray]:
+    """Known rows against the probabilities, and what the weighted and linear estimates miss on the same rows."""
+    checks, bins = rows.calibration(BINS)
+    truth = estimators.by_known_group(rows).levels(plan.reference)
+    columns = list(checks)
+    for gamma in (0.0, 1.0):
+        totals = Family(rows.moments(known=True), gamma, conditional=rows.conditional).totals()
+        levels = totals.levels(plan.reference)
+        missed, other, lines, other_lines = (a - b for a, b in zip(truth, levels, strict=True))
+        error = np.sqrt(rows.spread_of([totals.wrapped(lines - other_lines)], known=True).variance)
+        columns += [missed - other, error]
+    return {"checks": np.array(columns), "bins": bins}
+
+
+def estimate(rows: ProxyRows, plan: ProxyPlan) -> tuple[dict[str, Any], Answer, Answer]:
+    """The columns both questions share, the answer under the assumption, and that of the bracket."""
+    proxy, moments, kind = plan.proxy, rows.moments(), plan.proxy.assumption
+    families = families_of(rows, plan)
+    totals = [family.totals() for family in families.values()]
+    corrected = proxy.random and bool((rows.known >= 0).any())
+    if proxy.random and not corrected:
+        raise NotEnoughData(f"known: {proxy.known!r} has no row with a group.")
+    *by_share, right = answers_of(rows, plan, [*totals, estimators.validated(rows) if corrected else totals[0]])
+    answers = dict(zip(families, by_share, strict=True))
+    bracket = together([answers[gamma] for gamma in GRID])
+    if kind in FAMILY:
+        answer = together([answers[gamma] for gamma in plan.assumed])
+    elif kind == "nothing":
+        ends, spread = rows.bounds(estimators.number_of_bins(moments.rows), plan.reference)
+        errors = np.sqrt(spread.variance).reshape(ends.shape)
+        fewest = spread.df.reshape(ends.shape).min(0)
+        answer = replace(answers[0.0], effects=(), third=(), bounds=(*ends, *errors), bound_df=fewest)
+    else:
+        within = [estimators.within_places(rows)] if kind == "names" else []
+        answer = answers_of(rows, plan, within, by_row=False)[0] if within else right
+    checks = calibration(rows, plan) if (rows.known >= 0).any() else {}
+    known = checks["checks"][0] if checks else np.zeros(rows.size)
+    identified = families[max(plan.assumed, default=1.0)].identified
+    status = statuses(rows, plan, answer, identified, known)
+    tested = np.isin(status, TESTED)
+    idle = np.array([family.identified < plan.min_size for family in families.values()])
+    idle |= np.isin(status, (Status.REFERENCE, Status.EMPTY))
+    curves = [[a.values[0], *a.limits(plan.alpha), a.pvalue(plan.hypothesis)] for a in by_share]
+    low, high = (np.where(tested, end, np.nan) for end in answer.limits(plan.alpha))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        quality = moments.variance / (moments.share * (1.0 - moments.share))
+        linear = np.where(families[1.0].identified < plan.min_size, np.nan, plan.disparity(answers[1.0]))
+    design = DesignEffect(np.full(rows.size, np.nan), np.full(rows.size, answer.units), answer.df + 1.0)
+    columns: dict[str, Any] = {
+        "groups": plan.groups,
+        "expected": moments.rows * moments.share,
+        "identified": identified,
+        "quality": quality,
+        "estimate": np.where(moments.share > 0, answer.group, np.nan),
+        "disparity": plan.disparity(answer),
+        "weighted": plan.disparity(answers[0.0]),
+        "linear": linear,
+        "low": np.where(tested, answer.values.min(0), np.nan),
+        "high": np.where(tested, answer.values.max(0), np.nan),
+        "ci_low": np.maximum(low, 0.0) if plan.ratio else low,
+        "ci_high": high,
+        "status": status,
+        "tipping": None if rows.conditional or plan.ratio else tipping(moments, plan, answers[0.0]),
+        "design": design if rows.source.designed else None,
+        "gammas": tuple(map(float, families)),
+        "curves": np.where(idle, np.nan, np.array(curves).transpose(1, 0, 2)),
+        "assumed": kind,
+        "assumed_gammas": plan.assumed,
+        "proxy": proxy.name,
+        "known_rows": proxy.known_rows or "",
+        "alpha": plan.alpha,
+        "null": words.null(plan),
+        **checks,
+    }
+    if corrected:
+        enough = (known >= FEWEST_KNOWN) & (plan.reference < 0 or known[plan.reference] >= FEWEST_KNOWN)
+        parts = dict(zip(("", "_low", "_high"), (plan.disparity(right), *right.limits(plan.alpha)), strict=True))
+        columns |= {f"validated{end}": np.where(enough, part, np.nan) for end, part in parts.items()}
+    return columns, answer, bracket
+
+
+def tipping(moments: ProxyMoments, plan: ProxyPlan, weighted: Answer) -> FloatArray:
+    """How much better a group would have to do than others with the same probabilities, for nothing to be shown."""
+    weights = np.diag(estimators.tipping_weights(moments, plan.reference))
+    low, high = weighted.limits(plan.alpha)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gap = -np.where(low > 0, low, np.where(high < 0, high, 0.0)) / weights
+    return np.where(np.arange(gap.size) == plan.reference, np.nan, gap + 0.0)  # no negative zero
+
+
+def statuses(
+    rows: ProxyRows, plan: ProxyPlan, answer: Answer, identified: FloatArray, known: FloatArray
+) -> ObjectArray:
+    """Why a group has no verdict, the last reason first; a weak or small reference leaves no group with one."""
+    moments, kind = rows.moments(), plan.proxy.assumption
+    tests = 1 if plan.adjust == "none" else rows.size - (plan.reference >= 0)
+    with np.errstate(all="ignore"):
+        low, high = answer.limits(plan.alpha)
+        reasons = {
+            Status.UNBOUNDED: np.isinf(low) | np.isinf(high),
+            Status.SKEWED: answer.skewed(plan.alpha, tests) & (not plan.measure.binary),
+            Status.FEW_CLUSTERS: ~(answer.df >= FEWEST_DF),
+            Status.ZERO_BASELINE: ~(answer.reference > 0) & plan.ratio,
+        }
+    shared = {
+        Status.WEAK_PROXY: (identified < plan.min_size) & (kind not in ("validated", "nothing")),
+        Status.TOO_SMALL: (moments.rows * moments.inside < plan.min_size)
+        | ((known < FEWEST_KNOWN) & (kind == "validated")),
+    }
+    status = np.full(rows.size, Status.OK, dtype=object)
+    for reason, lines in (reasons | shared).items():
+        everywhere = reason in shared and plan.reference >= 0 and lines[plan.reference]
+        status[lines | everywhere] = reason
+    status[moments.share <= 0] = Status.EMPTY
+    if plan.reference >= 0:
+        status[plan.reference] = Status.REFERENCE
+    return status
+
+
+# ---- decide
+
+
+def flag_columns(plan: ProxyPlan, record: Callable[..., Provenance]) -> dict[str, Any]:
+    """The fields of a `FlagResult`. Beyond a tolerance, the linear estimate shows nothing that the bracket does not."""
+    rows = read_proxies(plan.source, plan.proxy, plan.measure)
+    columns, answer, bracket = estimate(rows, plan)
+    status, size, null = columns["status"], rows.size, plan.hypothesis
+    tested = np.isin(status, TESTED)
+    alone = adjust_pvalues(np.where(tested, answer.pvalue(null), np.nan), plan.adjust)
+    sized = plan.unequal == "linear" and plan.tolerance is not None
+    pvalue = np.where(tested, (bracket if sized else answer).pvalue(null), np.nan)
+    ends, reach = (columns["ci_low"], columns["ci_high"]), plan.tolerance
+    if plan.ratio:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ends = np.log(ends[0]), np.log(ends[1])
+        reach = None if reach is None else float(-np.log(reach))
+    within, adjusted = tested & inside(*ends, reach), adjust_pvalues(pvalue, plan.adjust)
+    decided = within & (plan.unequal != "weighted")
+    shown = conclude(adjusted, alpha=plan.alpha, within=decided, concerned=status != Status.REFERENCE)
+    violated = np.array([verdict is Verdict.VIOLATION for verdict in shown.verdicts])
+    better = null.direction(columns["disparity"]) * (-1.0 if plan.lower else 1.0)
+    blank, counted = np.full(size, np.nan), rows.moments().rows * rows.moments().inside
+    kinds = {POPULATION: To.POPULATION, REST: To.REST}
+    return {
+        **columns,
+        **verdicts(shown, pvalue, adjusted),
+        "metrics": (plan.measure.name,) * size,
+        "shares": (plan.measure.binary,) * size,
+        "size": columns["expected"],
+        "n": counted,
+        "reference_value": answer.reference,
+        "standard_error": np.where(tested, answer.effects[0].standard_error if answer.effects else blank, np.nan),
+        **dict.fromkeys(("statistic", "planning_error", "planning_rate", "planning_df"), blank),
+        "direction": tuple(np.where(violated, np.where(better > 0, "favored", "disfavored"), "").tolist()),
+        "notes": notes(rows, plan, columns, within & ~decided, rejected(alone, plan.alpha) & ~violated),
+        "provenance": provenance(rows, record),
+        "reference": plan.against,
+        "reference_kind": kinds.get(plan.reference, To.GROUP),
+        "scale": "ratio" if plan.ratio else "difference",
+        "joint": True,
+        "overlapping": False,
+        "tolerance": plan.tolerance,
+        "_widest_gap": None,
+        "null_low": null.low,
+        "null_high": null.high,
+        "alternative": null.alternative,
+        "adjust": plan.adjust,
+    }
+
+
+def impact_columns(plan: ProxyPlan, record: Callable[..., Provenance], chosen: str) -> dict[str, Any]:
+    """The fields of an `AdverseImpactResult`."""
+    rows = read_proxies(plan.source, plan.proxy, plan.measure)
+    columns, answer, bracket = estimate(rows, plan)
+    tested, limit, size = np.isin(columns["status"], TESTED), float(plan.threshold or 0.0), rows.size
+    less, more = (Hypothesis(limit, limit, "less"), Hypothesis(limit, limit, "greater"))
+    deciding = bracket if plan.unequal == "linear" else answer
+    equal, below, above, alone = (
+        np.where(tested, part.pvalue(null), np.nan)
+        for part, null in ((answer, plan.hypothesis), (deciding, less), (answer, more), (answer, less))
+    )
+    decided = np.where(tested, 1.0, np.nan) if plan.unequal == "weighted" else above
+    concerned = columns["status"] != Status.REFERENCE
+    shown = conclude(below, alpha=plan.alpha, adjust=plan.adjust, within_pvalue=decided, concerned=concerned)
+    violated = np.array([verdict is Verdict.VIOLATION for verdict in shown.verdicts])
+    unequal, within, linear = (rejected(adjust_pvalues(p, plan.adjust), plan.alpha) for p in (equal, above, alone))
+    kept = within & (plan.unequal == "weighted"), linear & ~violated
+    moments, blank = rows.moments(), np.full(size, np.nan)
+    return {
+        **columns,
+        **verdicts(shown, equal, shown.adjusted),
+        "tables": (plan.source.labels.columns.get(plan.proxy.name, plan.proxy.name),) * size,
+        "against": (plan.against,) * size,
+        "n": columns["expected"],
+        "selected": moments.rows * (moments.value + rows.center * moments.inside),
+        "reference": answer.reference,
+        "difference": answer.group - answer.reference,
+        "below_pvalue": below,
+        "at_least_pvalue": decided,
+        "difference_shown": unequal,
+        "below_threshold": np.where(tested, columns["high"], columns["disparity"]) < limit,
+        **dict.fromkeys(("shortfall", "shortfall_parity", "bound_low", "bound_high"), blank),
+        **dict.fromkeys(("cutoff_ratio", "cutoff_low", "cutoff_high"), np.empty((0, size))),
+        "notes": notes(rows, plan, columns, *kept),
+        "provenance": provenance(rows, record),
+        "threshold": limit,
+        "median": None,
+        "named": True,
+        "unknown": {},
+        "cutoffs": np.empty(0),
+        "chosen": chosen,
+    }
+
+
+def verdicts(shown: Decisions, pvalue: FloatArray, adjusted: FloatArray) -> dict[str, Any]:
+    decided = {"verdict": shown.verdict, "verdicts": shown.verdicts}
+    return {"pvalue": pvalue, "adjusted_pvalue": adjusted, **decided}
+
+
+def provenance(rows: ProxyRows, record: Callable[..., Provenance]) -> Provenance:
+    return record(rows=round(float(rows.rows.sum())), dropped=rows.dropped, random=False)
+
+
+def notes(
+    rows: ProxyRows, plan: ProxyPlan, columns: Mapping[str, Any], weighted_only: BoolArray, linear_only: BoolArray
+) -> tuple[Note, ...]:
+    """What the reader must know about the probabilities, the groups without a verdict, and the known rows."""
+    labels, status = [str(group) for group in columns["groups"]], columns["status"]
+    quality, checks = columns["quality"], columns.get("checks", np.full((11, rows.size), np.nan))
+    with np.errstate(invalid="ignore"):
+        tilted = (np.abs(checks[5] - 1) > 2 * checks[6]) & (np.abs(checks[5] - 1) > 0.1)
+        missed = {"weighted": np.abs(checks[7]) > 2 * checks[8], "linear": np.abs(checks[9]) > 2 * checks[10]}
+        about = {
+            "proxy_constant": quality < 1e-6,
+            **{code: status == kind for kind, code in words.CONCERNS.items()},
+            "proxy_weighted_within": weighted_only,
+            "proxy_linear_beyond": linear_only & (plan.unequal == "linear"),
+            "proxy_miscalibrated": (np.abs(checks[3]) > 2 * checks[4]) | tilted,
+            "proxy_missed": missed.get(plan.unequal, np.zeros(rows.size, dtype=bool)),
+        }
+    values = {"least": plan.min_size, "known": FEWEST_KNOWN, "estimate": plan.unequal}
+    return (
+        *([Note("dropped", values=rows.dropped)] if any(rows.dropped.values()) else []),
+        *([Note("proxy_rounded", values={"rows": round(rows.rounded)})] if rows.rounded else []),
+        *([Note("proxy_certain")] if np.nanmin(quality) > 1 - 1e-9 else []),
+        *([Note("proxy_known_other")] if plan.proxy.known_rows == "other" else []),
+        *(
+            note
+            for code, lines in about.items()
+            for note in note_if(code, [labels[i] for i in np.flatnonzero(lines)], **values)
+        ),
+    )
+
+
+# ---- evidence
+
+
+CHECKS = ("known", "observed", "stated", "difference", "difference_se", "slope", "slope_se")
+MISSED = ("missed_by_weighted", "missed_by_weighted_se", "missed_by_linear", "missed_by_linear_se")
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ProxyEvidence(Evidence):
+    """What a result holds if its groups are known by probability; otherwise all of this is empty.
+
+    ``expected`` is the sum of a group's probabilities, ``identified`` how many rows with a certain group would tell as
+    much, ``quality`` the share of the group's variance that the probabilities explain. ``weighted`` and ``linear`` are
+    the disparities at gamma 0 and 1, ``low`` and ``high`` their range under the assumption. ``tipping`` is how much
+    better the group would have to do than others with the same probabilities for no difference to be shown. ``curves``
+    holds the disparity, its limits and its p-value (4 x gammas x groups), ``checks`` and ``bins`` what known rows say.
+    """
+
+    expected: FloatArray | None = column(
+        "Expected members (sum of probabilities)", count=True, sizes=False, default=None
+    )
+    identified: FloatArray | None = column(
+        "Members that the probabilities identify", count=True, sizes=False, default=None
+    )
+    quality: FloatArray | None = column("Quality of the probabilities", default=None)
+    weighted: FloatArray | None = column("Weighted estimate", default=None)
+    linear: FloatArray | None = column("Linear estimate", default=None)
+    low: FloatArray | None = column("Range from", default=None)
+    high: FloatArray | None = column("Range to", default=None)
+    tipping: FloatArray | None = column("Tipping gap", default=None)
+    validated: FloatArray | None = column("Corrected by known rows", default=None)
+    validated_low: FloatArray | None = column("Corrected, from", default=None)
+    validated_high: FloatArray | None = column("Corrected, to", default=None)
+    curves: FloatArray | None = column(listed=False, default=None)
+    checks: FloatArray | None = column(listed=False, default=None)
+    bins: FloatArray | None = column(listed=False, default=None)
+    gammas: tuple[float, ...] = ()
+    assumed: str = ""
+    assumed_gammas: tuple[float, ...] = ()
+    proxy: str = ""  # what the groups are groups of; empty if groups are known
+    known_rows: str = ""
+
+    @property
+    def assumption(self) -> str:
+        """The assumption about groups that nobody recorded, in a sentence."""
+        self._require_proxy("assumption")
+        return words.assumption(self)
+
+    def sensitivity(self, backend: str | None = None) -> Any:
+        """The disparity, its interval and its p-value for each share gamma, one row per group and share.
+
+        gamma is the share of a disparity that remains among people with the same probabilities. For another share,
+        call again with ``assume=<share>``.
+        """
+        self._require_proxy("sensitivity")
+        assert self.curves is not None
+        number, repeats = len(self.gammas), len(self.labels)
+        columns: Columns = {
+            "group": [label for label in self.labels for _ in self.gammas],
+            "gamma": [*self.gammas] * repeats,
+        }
+        names = ("disparity", "ci_low", "ci_high", "pvalue")
+        curves = {name: part.T.reshape(number * repeats) for name, part in zip(names, self.curves, strict=True)}
+        return as_frame({**columns, **curves}, backend, self.provenance.backend)
+
+    def calibration(self, backend: str | None = None, *, bins: bool = False) -> Any:
+        """The probabilities against known groups: one row per group or, with ``bins``, per group and tenth.
+
+        ``missed_by_weighted`` is the disparity by known group minus the weighted estimate on the same rows;
+        ``missed_by_linear`` that for the linear one.
+        """
+        self._require_proxy("calibration")
+        if self.checks is None:
+            raise UsageError("calibration: no group is known; give iso.proxy(known=<column>, known_rows=...).")
+        if not bins:
+            checks: dict[str, FloatArray] = dict(zip((*CHECKS, *MISSED), self.checks, strict=True))
+            return as_frame({"group": self.labels, **checks}, backend, self.provenance.backend, ("known",))
+        if self.bins is None:
+            raise UsageError("calibration: the bins are withheld, because some have few rows.")
+        edges = np.arange(self.bins.shape[1]) / self.bins.shape[1]
+        lines = [(label, float(edge)) for label in self.labels for edge in edges]
+        rows = {name: part.T.ravel() for name, part in zip(("n", "stated", "observed"), self.bins, strict=True)}
+        columns = {"group": [label for label, _ in lines], "from": [edge for _, edge in lines], **rows}
+        return as_frame(columns, backend, self.provenance.backend, ("n",))
+
+    def _require_proxy(self, name: str) -> None:
+        if not self.proxy:
+            raise UsageError(f"{name}: groups are known here; it is for groups=iso.proxy(...).")
+
+    def hide(self, small: BoolArray) -> Self:
+        """A copy without the numbers of small lines; bins of known rows are then withheld as a whole."""
+        return replace(Evidence.hide(self, small), bins=None) if self.proxy else Evidence.hide(self, small)
+
+    def published(self, minimum: int, also: Any = ()) -> Self:
+        """A copy without small groups, and without known rows that are few."""
+        copy = Evidence.published(self, minimum, also)
+        if self.bins is not None and ((self.bins[0] > 0) & (self.bins[0] < minimum)).any():
+            copy = replace(copy, bins=None)
+        if copy.checks is not None and (copy.checks[0] < minimum).any():
+            copy = replace(copy, checks=None, bins=None)
+        return copy

@@ -1,0 +1,207 @@
+"""Every sentence about groups known only by probability."""
+
+from __future__ import annotations
+
+from math import isfinite, isnan
+from typing import TYPE_CHECKING, Any
+
+from isonomy.inference import Verdict
+from isonomy.numerics.status import Status
+from isonomy.results import phrases, register
+
+if TYPE_CHECKING:
+    from isonomy.groups.proxy import ProxyPlan
+
+METHOD = "groups by probability"
+REFERENCES = (
+    "Chen, J., Kallus, N., Mao, X., Svacha, G. and Udell, M. (2019). Fairness under unawareness: assessing "
+    "disparity when protected class is unobserved. FAT*, 339-348. arXiv:1811.11154.",
+    "Elzayn, H., Smith, E., Hertz, T., Guage, C., Ramesh, A., Fisher, R., Ho, D. E. and Goldin, J. (2025). "
+    "Measuring and mitigating racial disparities in tax audits. Quarterly Journal of Economics 140, 113-163.",
+    "McCartan, C., Fisher, R., Goldin, J., Ho, D. E. and Imai, K. (2025). Estimating racial disparities when race "
+    "is not observed. Journal of the American Statistical Association. doi:10.1080/01621459.2025.2526695.",
+    "Kallus, N., Mao, X. and Zhou, A. (2022). Assessing algorithmic fairness with unobserved protected class using "
+    "data combination. Management Science 68, 1959-1981.",
+)
+LIMITS = (
+    "Nobody's group was observed. Group sizes are expected members, the sums of probabilities.",
+    "Probabilities are taken as calibrated for these people. Those computed for all residents are not, if some groups "
+    "apply less often than others.",
+    "The sampling error of the tables behind the probabilities is not counted.",
+    "Which share of a disparity remains among people with the same probabilities cannot be learned from these rows. "
+    "Known groups for a random sample of a few hundred people would tell.",
+    "A probability is not a statement about a person.",
+)
+# The notes about groups without a verdict.
+CONCERNS = {
+    Status.WEAK_PROXY: "proxy_weak",
+    Status.TOO_SMALL: "proxy_small",
+    Status.FEW_CLUSTERS: "proxy_few",
+    Status.SKEWED: "skewed_groups",
+    Status.ZERO_BASELINE: "zero_baseline",
+    Status.EMPTY: "empty_groups",
+    Status.UNBOUNDED: "unbounded_intervals",
+}
+SAME = "among people with the same probabilities"
+IF = {
+    "weighted": "if people with the same probabilities are treated alike, whatever their group",
+    "linear": "if the probabilities say nothing about decisions beyond the group",
+    "names": "if names say nothing about decisions beyond group and place",
+    "nothing": "whoever the members of each group are among people with the same probabilities",
+    "validated": "if the rows with a known group are a random sample of all rows",
+}
+# Columns in the unit of the disparity.
+DIFFERENCES = ("weighted", "linear", "low", "high", "tipping", "validated", "validated_low", "validated_high")
+# Columns of `adverse_impact` that groups known by probability do not have.
+IDLE = ("table", "n", "selected", "shortfall", "shortfall_parity", "bound_low", "bound_high")
+HEADINGS = {"estimate": "Estimate", "reference": "Reference", "disparity": "Point estimate", "n": "Expected members"}
+
+
+def condition(kind: str, gammas: tuple[float, ...]) -> str:
+    """The assumption as a clause."""
+    single = "weighted" if gammas == (0.0,) else "linear" if gammas == (1.0,) else kind
+    if single in IF:
+        return IF[single]
+    ends = [f"{100 * gamma:g} %" for gamma in (gammas[0], gammas[-1])]
+    if ends[0] == ends[1]:
+        return f"if {ends[0]} of the disparity remains {SAME}"
+    return f"for every share between {ends[0]} and {ends[1]} of the disparity that may remain {SAME}"
+
+
+def assumption(r: Any) -> str:
+    text = condition(r.assumed, r.assumed_gammas)
+    return f"The result holds {text}."
+
+
+def null(plan: ProxyPlan) -> str:
+    metric, clause = phrases.noun(plan.measure.name), condition(plan.proxy.assumption, plan.assumed)
+    if plan.threshold is not None:
+        limit = phrases.number(plan.threshold)
+        return f"For each group, its rate is at least {limit} times that of {plan.against}, {clause}."
+    if plan.tolerance is None:
+        return f"For each group, its {metric} equals that of {plan.against}, {clause}."
+    amount = (
+        phrases.points(plan.tolerance) if plan.measure.binary and not plan.ratio else phrases.number(plan.tolerance)
+    )
+    if plan.ratio:
+        most = phrases.number(1.0 / plan.tolerance)
+        return f"For each group, its {metric} is {amount} to {most} times that of {plan.against}, {clause}."
+    return f"For each group, its {metric} differs from that of {plan.against} by at most {amount}, {clause}."
+
+
+def findings(r: Any, against: str, points: bool, ratio: bool) -> tuple[str, ...]:
+    """The groups, the range before the point; then the assumption, and what known groups would add."""
+    tested = [i for i, value in enumerate(r.ci_low) if not isnan(value)]
+    order = sorted(tested, key=lambda i: (r.verdicts[i] is not Verdict.VIOLATION, r.pvalue[i], r.low[i]))
+    sentences = [_finding(r, i, against, points, ratio) for i in order]
+    sentences.append(f"{assumption(r)} Groups are not observed: each person counts for each group by probability.")
+    sentences += [sentence for i in order if (sentence := _tipping(r, i, against, points))]
+    undecided = any(r.verdicts[i] is Verdict.INCONCLUSIVE for i in order)
+    if undecided and r.assumed in ("bracket", "share") and not r.known_rows:
+        sentences.append(NEXT)
+    return tuple(sentences)
+
+
+NEXT = (
+    "Known groups for a random sample would replace the assumption: at least 20 known members of each group, a few "
+    "hundred for a useful interval. Without them, place= and assume='names' use another assumption."
+)
+
+
+def _finding(r: Any, i: int, against: str, points: bool, ratio: bool) -> str:
+    low, high, ends = float(r.low[i]), float(r.high[i]), (float(r.ci_low[i]), float(r.ci_high[i]))
+    several = len(r.assumed_gammas) > 1 or r.assumed == "nothing"
+    level = f"{100 * (1 - r.alpha):g} % interval"
+    if points:
+        size, whole = phrases.between(low, high) if several else phrases.offset(low), phrases.between(*ends)
+    else:
+        shown = phrases.number if ratio else phrases.signed
+        size = f"{shown(low)} to {shown(high)}" if several else shown(low)
+        size, whole = f"{'a ratio' if ratio else 'a difference'} of {size}", f"{shown(ends[0])} to {shown(ends[1])}"
+    if not all(map(isfinite, ends)):
+        whole = "unbounded"
+    why = f", {condition(r.assumed, r.assumed_gammas)}" if r.assumed == "nothing" else ""
+    if several and r.assumed != "nothing":
+        why = f", depending on how much of the disparity remains {SAME}"
+    metric = "" if ratio and not hasattr(r, "metrics") else f"{phrases.metric(r.metrics[0])} "
+    start = (
+        f"{r.labels[i]} (expected members {phrases.count(r.expected[i])}): {metric}{size} compared with {against}{why}"
+    )
+    return f"{start} ({level} {whole}; adjusted {phrases.pvalue(float(r.adjusted_pvalue[i]))}). {_shown(r, i)}"
+
+
+def _shown(r: Any, i: int) -> str:
+    clause, verdict = condition(r.assumed, r.assumed_gammas), r.verdicts[i]
+    threshold = getattr(r, "threshold", None)
+    if threshold is not None:
+        limit = phrases.number(threshold)
+        if verdict is Verdict.VIOLATION:
+            return f"A ratio below {limit} was shown, {clause}."
+        if verdict is Verdict.WITHIN_TOLERANCE:
+            return f"A ratio of at least {limit} was shown, {clause}."
+        different = "A difference was shown. " if r.difference_shown[i] else ""
+        if min(r.weighted[i], r.linear[i]) < threshold <= max(r.weighted[i], r.linear[i]):
+            return (
+                f"{different}By the weighted estimate the ratio is {phrases.number(r.weighted[i])}, by the linear one "
+                f"{phrases.number(r.linear[i])}: whether it is below {limit} depends on an assumption that these data "
+                "cannot test."
+            )
+        return f"{different}Whether the ratio is below {limit} was not shown."
+    if verdict is Verdict.VIOLATION:
+        larger = "" if r.tolerance is None else " larger than the tolerance"
+        return f"A difference{larger} was shown, {clause}: {r.direction[i]}."
+    if verdict is Verdict.WITHIN_TOLERANCE:
+        return f"Shown to lie within the tolerance, {clause}."
+    if r.tolerance is not None:
+        return "Neither a difference larger than the tolerance nor one within it was shown."
+    return "No difference was shown: these data cannot tell."
+
+
+def _tipping(r: Any, i: int, against: str, points: bool) -> str:
+    gap = float("nan") if r.tipping is None else float(r.tipping[i])
+    if isnan(gap) or gap == 0:
+        return ""
+    amount = phrases.points(gap) if points else phrases.number(abs(gap))
+    way = "higher" if gap > 0 else "lower"
+    return (
+        f"For no difference from {against} to be shown, the rate or mean of {r.labels[i]} would have to be at least "
+        f"{amount} {way} than that of others with the same probabilities."
+    )
+
+
+def assumptions(r: Any) -> tuple[tuple[str, str], ...]:
+    """What is assumed, and how it was checked or why it cannot be."""
+    if r.checks is None:
+        checked = "This cannot be checked without known groups."
+    else:
+        checked = "Known groups were compared with the probabilities: see calibration()."
+    calibrated = ("The probabilities are calibrated in the population of these rows.", checked)
+    outcome = ("The probabilities were computed without the outcome or the decision.", phrases.UNCHECKED)
+    share = (assumption(r), phrases.UNCHECKED)
+    return (r.rows_assumed(), phrases.SAMPLE, *([] if r.assumed == "validated" else [calibrated]), outcome, share)
+
+
+register(
+    {
+        "proxy_rounded": "The probabilities of {rows:,} rows do not sum to 1 exactly, by at most 0.01; they were "
+        "divided by their sum.",
+        "proxy_certain": "Every probability is 0 or 1: groups are known. A column of groups gives better intervals for "
+        "small groups.",
+        "proxy_constant": "The probabilities of {groups} hardly differ between rows; nothing can be learned from them.",
+        "proxy_weak": "Listed without a verdict, because the probabilities identify fewer than {least:,} members, "
+        "of the group or of the reference: {groups}. Join groups that the probabilities cannot tell apart.",
+        "proxy_small": "Listed without a verdict: {groups}. The group or its reference has fewer than {least:,} "
+        "expected members or, for a validated estimate, fewer than {known:,} known members.",
+        "proxy_few": "Listed without a verdict, because errors rest on fewer than ten effective rows, places or "
+        "clusters: {groups}.",
+        "proxy_weighted_within": "No verdict of *within tolerance* for {groups}: the weighted estimate understates "
+        "differences if groups are treated differently among people with the same probabilities.",
+        "proxy_linear_beyond": "No verdict on the size of the difference for {groups}: the linear estimate "
+        "overstates it if people with the same probabilities are treated alike, and the bracket does not agree.",
+        "proxy_known_other": "Known groups are not a random sample of the rows: they check the probabilities, and "
+        "correct nothing.",
+        "proxy_miscalibrated": "Known groups disagree with the probabilities of {groups}: see calibration().",
+        "proxy_missed": "On the rows with a known group, the {estimate} estimate misses the disparity of {groups} "
+        "by more than chance explains: see calibration().",
+    }
+)
