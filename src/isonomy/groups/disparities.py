@@ -111,8 +111,8 @@ class ComparisonPlan(Plan):
             yield both, f"{first} not available with {second}; leave one of them out."
         yield (
             link.ratio and tolerance is not None and 0 < tolerance < 0.2,
-            f"tolerance: {tolerance!r} tolerates ratios from {tolerance or 1:g} to {1 / (tolerance or 1):g}. On a ratio "
-            "scale, give the smallest ratio that does not matter, such as 0.8.",
+            f"tolerance: {tolerance!r} tolerates ratios from {tolerance or 1:g} to {1 / (tolerance or 1):g}. On a "
+            "ratio scale, give the smallest ratio that does not matter, such as 0.8.",
         )
         yield (
             link.ratio and tolerance is not None and not 0 < tolerance < 1,
