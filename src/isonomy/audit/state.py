@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from isonomy.errors import ConfigError
 from isonomy.options import check
+from isonomy.results.storage import PARTIAL
+from isonomy.results.storage import write as write
+from isonomy.results.storage import write_bytes as write_bytes
 
 FILES = ("report.html", "results.json", "summary.md", "junit.xml")
 FOLDER = ".isonomy-state"
 _OWNER = "audit-file"  # which audit file the folder belongs to, relative to the folder
-_PARTIAL = ".partial"
 
 
 def place(folder: str | Path) -> Path:
@@ -24,26 +24,6 @@ def place(folder: str | Path) -> Path:
     if "\x00" in str(folder):
         raise ConfigError(f"output: cannot write to {str(folder)!r} (a path cannot contain a null character).")
     return Path(folder)
-
-
-def write(path: Path, text: str) -> None:
-    """Write ``text`` to ``path`` atomically: readers see the old file or the new one, never a part."""
-    write_bytes(path, text.encode("utf-8", "replace"))
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_PARTIAL, dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
 
 
 def refuse(folder: Path, file: Path | None = None) -> None:
@@ -82,7 +62,7 @@ def prepare(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for inside in (folder, folder / FOLDER):
-            for left in inside.glob(f".*{_PARTIAL}"):
+            for left in inside.glob(f".*{PARTIAL}"):
                 left.unlink(missing_ok=True)
     except OSError as error:
         raise ConfigError(f"output: cannot write to {folder} ({error.strerror}).") from None
