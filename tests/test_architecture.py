@@ -16,7 +16,7 @@ import isonomy
 from isonomy.results import KINDS, QUESTIONS, find_question
 
 PACKAGE = Path(isonomy.__file__).parent
-TOPICS = ("groups", "projection", "alternatives", "effects", "scores")
+TOPICS = ("groups", "projection", "alternatives", "effects", "scores", "monitoring")
 # A part may import those before it; the topics stand side by side and may not import each other.
 ORDER = (
     *("errors", "options", "numerics", "frames", "inference", "results", "topics", "report", "audit", "simulate"),
@@ -30,6 +30,7 @@ MATHEMATICS = {
     "alternatives": "rules",
     "effects": "estimators",
     "scores": "smoothing",
+    "monitoring": "sequences",
 }
 HEAVY = ("pyspark", "duckdb", "pandas", "pyarrow", "sklearn", "altair", "vl_convert", "scipy.stats", "polars")
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -51,6 +51,7 @@ from isonomy.groups.options import likelihood, null, standardized
 from isonomy.groups.planning import PlanningOptions
 from isonomy.integrations import mlflow
 from isonomy.integrations.scorers import disparity_scorer
+from isonomy.monitoring import Monitor, MonitorResult, mixture, monitor
 from isonomy.options import RowOptions
 from isonomy.projection import Discerning, ProjectionResult, project
 from isonomy.results import Evidence, Status, Verdict, from_json
@@ -94,6 +95,8 @@ __all__ = [
     "MILPRule",
     "MarginalResult",
     "Metric",
+    "Monitor",
+    "MonitorResult",
     "MultiObjectiveCalibrator",
     "ParityResult",
     "PlanningOptions",
@@ -132,7 +135,9 @@ __all__ = [
     "improvability",
     "likelihood",
     "marginal_outcomes",
+    "mixture",
     "mlflow",
+    "monitor",
     "null",
     "open_source",
     "power_of",

@@ -10,6 +10,7 @@ from recorded import (
     calls_effects,
     calls_groups,
     calls_impact,
+    calls_monitoring,
     calls_planning,
     calls_projection,
     calls_proxies,
@@ -27,4 +28,5 @@ TOPICS: Mapping[str, Mapping[str, Thunk]] = {
     "scores": calls_scores.CALLS,
     "planning": calls_planning.CALLS,
     "audit": calls_audit.CALLS,
+    "monitoring": calls_monitoring.CALLS,
 }

@@ -234,8 +234,8 @@ class Config(FileTable):
     """A sentence or two under the title."""
     seed: int = Field(default=0, ge=0, lt=2**63)
     """The seed of everything random in the audit."""
-    fail_on: list[Literal["violation", "within_tolerance", "inconclusive"]] = Field(default=["violation"])
-    """Verdicts that make the audit fail (exit code 1)."""
+    fail_on: list[Literal["violation", "within_tolerance", "inconclusive", "alarm"]] = Field(default=["violation"])
+    """Verdicts that make the audit fail (exit code 1); "alarm" is an alarm in the last batch of a monitor."""
     output: Place = "isonomy-report"
     """The folder for report.html, results.json, summary.md and junit.xml; relative to the audit file."""
     suppress_below: int = Field(default=10, ge=0)

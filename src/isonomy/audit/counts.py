@@ -87,9 +87,9 @@ def _columns(test: PlannedTest) -> Iterator[tuple[str, list[float] | None]]:
     needed = RATES[metric].roles if isinstance(metric, str) else () if isinstance(metric, OwnMetric) else _ROLES
     for key, value in test.options.items():
         named = form_of(annotation_of(test.kind, key)) == "column"
-        if named and key not in _ROLES and key not in ("score", "user") and value is not None:
+        if named and key not in _ROLES and key not in ("score", "user", "batch") and value is not None:
             raise ConfigError(f"test {test.name!r}: {key} needs the rows themselves, not counts.")
-        if (named and key in needed) or key in ("groups", "metric", "given"):
+        if (named and key in needed) or key in ("groups", "metric", "given", "batch"):
             columns = written(annotation_of(test.kind, key)).columns(value)
             yield from ((column, how.edges if isinstance(how, FileCut) else None) for column, how in columns)
     yield from ((condition.column, None) for condition in test.test.filters)

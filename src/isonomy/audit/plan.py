@@ -159,9 +159,9 @@ def check(config: Config, planned: Iterable[PlannedTest], schema: Schema, file: 
     problems: list[str] = []
     needed: dict[str, None] = {}
     tests = list(planned)
-    # Keys that name a column of numbers: all except the person a row belongs to.
+    # Keys that name a column of numbers: all except the person and the batch a row belongs to.
     named = {key for test in tests for key in test.options if form_of(annotation_of(test.kind, key)) == "column"}
-    numbers = {"count", "weight", *named} - {"user"}
+    numbers = {"count", "weight", *named} - {"user", "batch"}
     for key, column, how in used(config, tests):
         needed[column] = None
         if column not in schema:

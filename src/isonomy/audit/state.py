@@ -6,18 +6,19 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from isonomy.errors import ConfigError
 from isonomy.options import check
+from isonomy.results.storage import PARTIAL
+from isonomy.results.storage import write as write
+from isonomy.results.storage import write_bytes as write_bytes
 
 FILES = ("report.html", "results.json", "summary.md", "junit.xml")
 FOLDER = ".isonomy-state"
 _OWNER = "audit-file"  # which audit file the folder belongs to, relative to the folder
-_PARTIAL = ".partial"
 
 
 def place(folder: str | Path) -> Path:
@@ -25,25 +26,6 @@ def place(folder: str | Path) -> Path:
     if "\x00" in str(folder):
         raise ConfigError(f"output: cannot write to {str(folder)!r} (a path cannot contain a null character).")
     return Path(folder)
-
-
-def write(path: Path, text: str) -> None:
-    """Write ``text`` to ``path`` atomically: readers see the old file or the new one, never a part."""
-    write_bytes(path, text.encode("utf-8", "replace"))
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}{_PARTIAL}")
-    try:
-        with partial.open("xb") as file:  # with the permissions of the umask
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            partial.unlink()
-        raise
 
 
 def refuse(folder: Path, file: Path | None = None) -> None:
@@ -100,7 +82,7 @@ def prepare(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for inside in (folder, folder / FOLDER):
-            for left in inside.glob(f".*{_PARTIAL}"):
+            for left in inside.glob(f".*{PARTIAL}"):
                 left.unlink(missing_ok=True)
     except OSError as error:
         raise ConfigError(f"output: cannot write to {folder} ({error.strerror}).") from None

@@ -247,6 +247,81 @@ def sql(
         typer.echo(grouped_query(Audit.from_toml(file, settings=settings or ()).config, table))
 
 
+watch = typer.Typer(help="Follow batches of decisions over time.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(watch, name="monitor")
+StateFile = Annotated[Path, typer.Argument(help="The state of a monitor (JSON).", show_default=False)]
+
+
+@watch.command(epilog=EXIT_CODES)
+def update(
+    file: AuditFile,
+    batch: Annotated[str, typer.Option("--batch", help="The name of the batch, such as 2026-W07.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for the report. Default: output in the file.")
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option("--state", help="The state file. Default: monitor.json in the folder.")
+    ] = None,
+    counts: Annotated[
+        Path | None, typer.Option("--counts", help="The result of the query of `isonomy sql`, instead of the rows.")
+    ] = None,
+    note: Annotated[str, typer.Option("--note", help="A remark that is kept with the batch.")] = "",
+    debug: Debug = False,
+) -> None:
+    """Count the rows of the audit file as one batch of its monitors, and write their report."""
+    with errors(debug):
+        from isonomy.audit import Audit
+        from isonomy.cli import monitoring, show
+
+        prepared = Audit.from_toml(file)
+        if counts is not None:
+            from isonomy.audit.counts import on_counts
+
+            prepared = on_counts(prepared, counts)
+        place = output or prepared.output
+        show.finish(monitoring.update(prepared, place, state, batch=batch, note=note), decide=True)
+
+
+@watch.command()
+def status(state: StateFile, debug: Debug = False) -> None:
+    """Print the verdicts to date, one line each."""
+    with errors(debug):
+        from isonomy.cli import monitoring
+
+        for line in monitoring.status(state):
+            typer.echo(line)
+
+
+@watch.command("report")
+def report_state(
+    state: StateFile,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for the report. Default: that of the state.")
+    ] = None,
+    pdf: Annotated[bool, typer.Option("--pdf", help="Also print report.pdf, with an installed Chromium.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Write the report of a monitor from its state."""
+    with errors(debug):
+        from isonomy.cli import monitoring, show
+
+        show.wrote(monitoring.report(state).write_report(output or state.parent, pdf=pdf))
+
+
+@watch.command()
+def restart(
+    state: StateFile,
+    note: Annotated[str, typer.Option("--note", help="Why, such as the version of the model.")] = "",
+    debug: Debug = False,
+) -> None:
+    """Begin again with sums of zero and a new error rate; the history is kept."""
+    with errors(debug):
+        from isonomy.cli import monitoring
+
+        monitoring.restart(state, note)
+        typer.echo(f"{state}: restarted. The next batch begins a new error rate.")
+
+
 @app.command()
 def schema() -> None:
     """Print the JSON schema of the audit file."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from isonomy.report import wording
 from isonomy.results import Evidence, Question, find_question
 
-FAILED = "failed"
+FAILED, ALARM = "failed", "alarm"
 FINGERPRINT = "Fingerprint of the rows"  # the fact that tells whether two audits read the same rows
 DATES = "Dates of the rows"
 VERDICTS = ("violation", "within_tolerance", "inconclusive")
@@ -46,6 +46,10 @@ class Entry:
     @property
     def verdict(self) -> str:
         return FAILED if self.result is None or not self.result.answered else self.result.verdict.value
+
+    def fails(self, rules: Collection[str]) -> bool:
+        """Whether the verdict is one of the ``rules``, or an alarm was raised and they include alarms."""
+        return self.verdict in rules or (ALARM in rules and bool(getattr(self.result, "alarmed", False)))
 
     @property
     def definition(self) -> Question:
@@ -133,7 +137,7 @@ class Document:
 
     @property
     def failing(self) -> tuple[Entry, ...]:
-        return tuple(entry for entry in self.entries if entry.verdict in self.fail_on)
+        return tuple(entry for entry in self.entries if entry.fails(self.fail_on))
 
     @property
     def tally(self) -> dict[str, int]:

@@ -216,7 +216,7 @@ def junit(document: Document) -> str:
         if entry.result is None:
             continue
         findings = _text("\n".join(entry.result.findings()))
-        if entry.verdict in document.fail_on:
+        if entry.fails(document.fail_on):
             message = _text(f"{entry.sentence} {entry.lead}")
             ET.SubElement(case, "failure", {"message": message, "type": entry.verdict}).text = findings
         ET.SubElement(case, "system-out").text = _text(f"{entry.question}\n{entry.sentence}\n") + findings

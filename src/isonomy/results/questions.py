@@ -32,6 +32,7 @@ KINDS = (
     *("flag", "certify", "adverse_impact", "project", "improvability"),
     *("treatment_bias", "evaluate_corrections", "price_of_fairness"),
     *("predictive_parity", "composite_parity", "marginal_outcomes", "equalize_thresholds"),
+    "monitor",
 )
 # Keywords that say how the table is read: they open the source, and no plan sees them.
 READING = tuple(ROW_DEFAULTS)

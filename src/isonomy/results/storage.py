@@ -5,15 +5,19 @@ Numbers that JSON cannot express ("inf", "-inf", "nan") are strings inside array
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import os
 import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import Field, fields, is_dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
 from functools import cache
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -256,3 +260,27 @@ def from_json(text: str) -> Any:
     if not isinstance(stored, dict):
         raise UsageError("from_json: a JSON object is needed.")
     return from_dict(stored)
+
+
+# ---- files that appear complete or not at all
+
+PARTIAL = ".partial"  # how the name of an incomplete file ends
+
+
+def write(path: Path, text: str) -> None:
+    """Write ``text`` to ``path`` atomically: readers see the old file or the new one, never a part."""
+    write_bytes(path, text.encode("utf-8", "replace"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}{PARTIAL}")
+    try:
+        with partial.open("xb") as file:  # with the permissions of the umask
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise

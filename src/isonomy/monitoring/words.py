@@ -1,0 +1,185 @@
+"""The sentences of monitoring."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from isonomy.inference import Verdict
+from isonomy.numerics.status import Status
+from isonomy.results import phrases, register
+
+if TYPE_CHECKING:
+    from isonomy.monitoring.monitor import MonitorPlan, MonitorResult
+
+MOST = 1_000  # groups described in words
+FAVORED, DISFAVORED = "favored", "disfavored"
+WEIGHTS = (
+    "weight: not allowed in monitor. The errors of weighted rows are not followed over time; audit the rows of a "
+    "period with flag."
+)
+VERDICTS = {
+    "violation": "over all batches so far, the groups differ by more than chance explains.",
+    "beyond": "over all batches so far, the groups differ by more than the tolerance, beyond what chance explains.",
+    "within_tolerance": "over all batches so far, any difference was shown to be smaller than the tolerance.",
+    "inconclusive": "the batches so far show neither a difference nor that any difference is within the tolerance.",
+}
+NEXT_STEPS = {
+    "violation": (
+        "Find out when it began: see the chart over time and the alarms.",
+        "Audit the rows of a recent period with flag, also within legitimate factors.",
+        "After a change of the model, restart the monitor and record why.",
+    ),
+    "within_tolerance": ("Keep counting. The disparity may leave the tolerance again.",),
+    "inconclusive": ("Keep counting. The table says about how many more batches are needed.",),
+}
+MEANING = (
+    'A batch is the decisions of one period. "Valid at any time" means that the error rate holds however often '
+    'somebody looks. An e-value says how many times a fair bet against "no difference" would have multiplied its '
+    "stake; 20 is as strong as p = 0.05, at any look. The run length is the mean number of batches to a false alarm; "
+    "since is the batch at which a disparity probably began."
+)
+METHOD = (
+    "Each group is compared with its reference within each batch (the common Mantel-Haenszel difference or ratio, with "
+    "batches as strata). The test is a skewness-corrected score statistic with the normal-mixture boundary of Robbins, "
+    "whose error rate holds at all looks together. The alarm is an e-detector of Shiryaev-Roberts type."
+)
+REFERENCES = (
+    "Robbins, H. (1970). Statistical methods related to the law of the iterated logarithm. Annals of Mathematical "
+    "Statistics 41, 1397-1409.",
+    "Waudby-Smith, I., Arbour, D., Sinha, R., Kennedy, E. H. and Ramdas, A. (2024). Time-uniform central limit theory "
+    "and asymptotic confidence sequences. Annals of Statistics 52.",
+    "Shin, J., Ramdas, A. and Rinaldo, A. (2024). E-detectors: a nonparametric framework for sequential change "
+    "detection. New England Journal of Statistics in Data Science.",
+)
+LIMITS = (
+    phrases.NOT_PROOF,
+    "The interval is about the average of all batches since the start, not about the last one.",
+    "An alarm says that something began; it does not say what.",
+    "A restart begins a new error rate: whoever restarts often will be wrong more often.",
+)
+ASSUMPTIONS = (
+    ("Group membership and outcomes are recorded in the same way over time.", phrases.UNCHECKED),
+    (
+        "Outcomes are counted at the same age for all decisions.",
+        "This cannot be checked from the table. If outcomes of some groups arrive later, that alone makes a disparity.",
+    ),
+)
+CONCERNS = {
+    Status.TOO_SMALL: "monitor_small",
+    Status.EMPTY: "monitor_one_sided",
+    Status.SKEWED: "monitor_skewed",
+    Status.FEW_CLUSTERS: "monitor_few_people",
+    Status.ZERO_BASELINE: "monitor_zero",
+}
+register(
+    {
+        "late_outcomes": lambda note: (
+            f"In batch {note.values['batch']!r} {phrases.share(note.values['share'])} of the rows have no value yet. "
+            "If outcomes of some groups or decisions arrive later than those of others, this alone makes a disparity: "
+            "count all decisions at the same age."
+        ),
+        "empty_batch": "Batch {batch!r} has no row that counts.",
+        "new_groups": "New in batch {batch!r}: {groups}. It is tested from {least} rows on. A group that appears after "
+        "the first look adds to the error rate at most alpha divided by the number of comparisons.",
+        "not_started": "Nothing is judged before {least} cases and {least} others were counted; so far there are "
+        "{cases:,.0f} and {others:,.0f}.",
+        "no_alarm_of_ratios": "There is no alarm on this scale; use scale='difference' for one.",
+        "monitor_small": "Too few rows so far, so listed and not tested: {groups}.",
+        "monitor_one_sided": "No batch so far has rows of both sides, or 20 of them together: {groups}.",
+        "monitor_skewed": "The metric is too skewed for a verdict on so few rows so far: {groups}.",
+        "monitor_few_people": "There are too few people so far to judge their spread by: {groups}.",
+        "monitor_zero": "The reference has no case so far, so there is no ratio: {groups}.",
+    }
+)
+
+
+def reference(plan: MonitorPlan) -> str:
+    if plan.number is not None:
+        return phrases.number(plan.number)
+    return "the rest" if plan.group is None else str(plan.group)
+
+
+def null(plan: MonitorPlan) -> str:
+    """The null hypothesis in words."""
+    side = {"two-sided": "", "greater": "above ", "less": "below "}[plan.boundary.side]
+    center = "the accepted disparity" if plan.center is not None else "no difference"
+    if plan.tolerance is not None:
+        text = f"the disparity of no group is {side or 'farther '}from {center} than the tolerance"
+    else:
+        text = f"no group's disparity is {side}{'different from ' if not side else ''}{center}"
+    return f"{text[:1].upper()}{text[1:]}, on average over the batches."
+
+
+def _lower(result: MonitorResult, j: int) -> bool:
+    return bool(result.disparity[j] < (0.0 if result.scale == "difference" else 1.0))
+
+
+def _apart(result: MonitorResult, j: int) -> str:
+    """The disparity with its interval."""
+    value, low, high = (float(x[j]) for x in (result.disparity, result.ci_low, result.ci_high))
+    kind = "valid at any time, "
+    if result.scale == "difference" and result.shares[j]:
+        return phrases.apart(value, (low, high), result.alpha).replace("interval", f"interval {kind[:-2]}", 1)
+    what = {"difference": "difference", "ratio": "ratio", "odds_ratio": "odds ratio"}[result.scale]
+    return f"{what} {phrases.number(value)}, {phrases.interval(low, high, result.alpha)} {kind[:-2]}"
+
+
+def headline(result: MonitorResult) -> str:
+    badge = result.definition.badge(result.verdict.value)
+    total = len(result.batch_names) - (result.restarts[-1] if result.restarts else 0)
+    over = f"Over {total:,} batch{'' if total == 1 else 'es'}"
+    if result.verdict is not Verdict.VIOLATION:
+        tolerant = result.tolerance is not None
+        return result.definition.verdict(result.verdict.value, tolerant=tolerant)
+    j = result.worst_first[0]
+    way = "lower" if _lower(result, j) else "higher"
+    beyond = " by more than the tolerance" if result.tolerance is not None else ""
+    return (
+        f"{badge}: {over[:1].lower()}{over[1:]}, the {phrases.noun(result.metrics[j])} of {result.labels[j]} was {way} "
+        f"than {result.reference}{beyond}, beyond what chance explains; first shown at batch {result.first_shown[j]}."
+    )
+
+
+def finding(result: MonitorResult, j: int) -> str:
+    share = phrases.share if result.shares[j] else phrases.number
+    rates = (
+        f"{result.names[j]}: {share(float(result.estimate[j]))} of {phrases.count(result.n[j])} rows, "
+        f"{result.reference} {share(float(result.reference_value[j]))} in the same batches"
+    )
+    tests = f"{phrases.pvalue(result.pvalue[j])}, adjusted {phrases.pvalue(result.adjusted_pvalue[j])}"
+    verdict = result.verdicts[j]
+    if verdict is Verdict.VIOLATION:
+        end = f"A difference was shown, first at batch {result.first_shown[j]}: {result.direction[j]}."
+    elif verdict is Verdict.WITHIN_TOLERANCE:
+        end = "Within tolerance, over everything so far. It may leave the tolerance again."
+    else:
+        end = "Not decided yet."
+        if result.batches_needed is not None and math.isfinite(more := float(result.batches_needed[j])) and more > 0:
+            end = (
+                f"Not decided yet. At the pace of the last ten batches, about {phrases.count(more)} more would show "
+                "that the difference is within the tolerance, if there is none."
+            )
+    return f"{rates}; {_apart(result, j)}; {tests}. {end}"
+
+
+def alarm(result: MonitorResult, j: int) -> str:
+    beyond = "beyond the tolerance" if result.tolerance is not None else "different from what is accepted"
+    return (
+        f"Alarm at batch {result.alarm[j]}: since about batch {result.since[j]}, the disparity of {result.names[j]} "
+        f"has been {beyond}. If nothing is wrong, such alarms come on average at most once in {result.run_length:,} "
+        "batches, for all groups together."
+    )
+
+
+def any_time(result: MonitorResult) -> str:
+    chance = f"{100 * result.alpha:g} %"
+    if result.adjust == "e-bh":
+        rate = f"the expected share of false findings among those shown is at most {chance}, whenever you stop."
+    else:
+        which = "for any group" if result.adjust == "holm" else "for a single group"
+        rate = f"the chance that this monitor ever shows a difference that is not there, {which}, is at most {chance}."
+    return (
+        f"You may look after every batch, and stop or go on as you like: {rate} The price is a wider interval: about "
+        "one and a half times that of a single look."
+    )
