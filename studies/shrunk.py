@@ -93,7 +93,7 @@ def values(rng: np.random.Generator, law: str, rows: int) -> FloatArray:
     return outcome(shrink_means(mean, within / n[there], design, 0.05)[0], mean, truth, there)
 
 
-def designed(rng: np.random.Generator, **options: Any) -> FloatArray:
+def designed(rng: np.random.Generator, options: Any) -> FloatArray:
     """`flag` of 24 groups with weights or clusters, drawn toward their mean."""
     rows, groups = 1_500, 24
     truth = truth_of("no structure", 0.3, (4, 6))
@@ -179,14 +179,18 @@ PAGE = Page(
             "Few groups",
             ("groups", "groups less parameters", "toward", "truth"),
             MEASURED,
-            tuple(_few(*few, kind) for few in FEW for kind in (TRUTHS[0], "all equal", "no structure")),
+            tuple(
+                _few(shares, toward, kind)
+                for shares, toward in FEW
+                for kind in (TRUTHS[0], "all equal", "no structure")
+            ),
         ),
         Section(
             "Weights and clusters",
             ("rows",),
             MEASURED,
             tuple(
-                Run((Line((name,), (AVERAGE,)),), each(partial(designed, **options)), TABLES, coverage)
+                Run((Line((name,), (AVERAGE,)),), each(partial(designed, options=options)), TABLES, coverage)
                 for name, options in (
                     ("weights", {"weight": "w"}),
                     ("clusters of 3 rows", {"cluster": "person"}),

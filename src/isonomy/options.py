@@ -37,6 +37,7 @@ from typing import (
     TypedDict,
     TypeVar,
     Union,
+    Unpack,
     get_args,
     get_origin,
     get_type_hints,
@@ -232,9 +233,6 @@ ROW_DEFAULTS: dict[str, object] = dict.fromkeys(RowOptions.__annotations__) | {
 }
 
 
-# The defaults of keywords that several functions share: they take them as ``**name: Unpack[<the key>]``.
-
-
 def checked(function: Callable[P, R], *, moved: Mapping[str, str] | None = None) -> Callable[P, R]:
     """Check the arguments of every call against the signature's annotations before the function runs.
 
@@ -274,11 +272,11 @@ def hints(function: Callable[..., object]) -> dict[str, object]:
     annotations = get_type_hints(function, include_extras=True)
     known: dict[str, object] = {}
     for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.kind is parameter.VAR_KEYWORD and name in annotations:
-            (shared,) = get_args(annotations[name])
-            known |= get_type_hints(shared, include_extras=True)
-        elif name in annotations:
-            known[name] = annotations[name]
+        annotation = annotations.get(name)
+        if get_origin(annotation) is Unpack:
+            known |= get_type_hints(get_args(annotation)[0], include_extras=True)
+        elif name in annotations and parameter.kind is not parameter.VAR_KEYWORD:
+            known[name] = annotation
     return known
 
 

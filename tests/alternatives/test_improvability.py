@@ -694,7 +694,7 @@ def test_sizes_have_the_same_unit_in_the_table_and_in_words(binary: bool) -> Non
     accuracy = "accuracy" if binary else "outcome_among_selected"
     call: dict[str, Any] = {"outcome": "y", "groups": "g", "status_quo": "a", "candidate": "b", "accuracy": accuracy}
     result = iso.improvability(table, fairness="selection_rate", rng=0, **call)
-    (_, compared), *_ = Section(1, Entry(name="a", kind="improvability", result=result), drawn=False).tables
+    (_, compared, _), *_ = Section(1, Entry(name="a", kind="improvability", result=result), drawn=False).tables
     column = [column.name for column in compared.columns].index("estimate")
     assert compared.columns[column].heading == "Alternative" + (" (%, unfairness in points)" if binary else "")
     size = compared.rows[0][column].text

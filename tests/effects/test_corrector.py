@@ -296,9 +296,9 @@ def test_bad_calls() -> None:
     with pytest.raises(UsageError, match="alpha: 2 is not allowed"):
         corrector(alpha=2).fit(table, y)
     with pytest.raises(UsageError, match=r"group_columns: it has moved; write groups="):
-        iso.EffectCorrector(group_columns="group")  # type: ignore[call-arg]
+        iso.EffectCorrector(group_columns="group")
     with pytest.raises(TypeError, match="unexpected keyword"):
-        iso.EffectCorrector(group="group")  # type: ignore[call-arg]
+        iso.EffectCorrector(group="group")
 
 
 def test_a_group_that_changed_its_type_is_the_same_group() -> None:

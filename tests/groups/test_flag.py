@@ -870,14 +870,14 @@ def test_a_detectable_disparity_lies_beyond_the_tolerance() -> None:
     plain, wide = (iso.flag(data, tolerance=t, **options) for t in (None, 0.15))
     se = float(plain.standard_error[0])
     df = stats.ttest_ind(data["c"][:1_000], data["c"][1_000:], equal_var=False).df
-    quantiles = stats.t.isf([0.025, 0.2], df).sum()
+    quantiles = np.sum(stats.t.isf([0.025, 0.2], df))
     assert plain.detectable(0.8)[0] == pytest.approx(quantiles * se, rel=1e-6)
     # A tolerance of three standard errors: the far end does not matter, and the level is one-sided.
     assert wide.detectable(0.8)[0] == pytest.approx(0.15 + (1.644854 + 0.841621) * se, rel=1e-3)
     variance = float(np.var(data["c"][:1_000])), float(np.var(data["c"][1_000:]))
     needed = float(iso.rows_needed(0.0, reference="group", ratio=2.0, variance=variance, tolerance=0.15))  # normal law
     for _ in range(20):  # Student's law, whose degrees of freedom grow with the rows
-        needed = 1_000 * (stats.t.isf([0.025, 0.1], df * needed / 1_000).sum() * se / 0.15) ** 2
+        needed = 1_000 * (np.sum(stats.t.isf([0.025, 0.1], df * needed / 1_000)) * se / 0.15) ** 2
     assert wide.rows_for_tolerance()[0] == pytest.approx(needed, abs=1)
     assert wide.to_frame()["rows_needed"][0] == wide.rows_for_tolerance()[0]
     with pytest.raises(UsageError, match="rows_for_tolerance: there is no tolerance"):

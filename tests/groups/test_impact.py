@@ -418,9 +418,9 @@ def test_the_band_needs_refusals_as_well_as_selections() -> None:
 
 def test_weights_of_one_and_two_leave_a_low_ratio_to_be_shown() -> None:
     table = {"g": np.repeat(["a", "b"], [60, 40]), "d": np.repeat([1, 0, 1, 0], [40, 20, 6, 34]), "w": [1, 2] * 50}
+    readings: tuple[dict[str, Any], ...] = ({}, {"weight": "w"})
     plain, weighted = (
-        iso.adverse_impact(table, prediction="d", groups="g", reference={"g": "a"}, **options)
-        for options in ({}, {"weight": "w"})
+        iso.adverse_impact(table, prediction="d", groups="g", reference={"g": "a"}, **options) for options in readings
     )
     assert plain.verdicts[1] is weighted.verdicts[1] is Verdict.VIOLATION
     assert plain.below_pvalue[1] < weighted.below_pvalue[1] < 0.01

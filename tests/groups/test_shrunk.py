@@ -97,7 +97,7 @@ def test_the_order_and_the_names_of_levels_do_not_matter(result: iso.FlagResult)
 
 @pytest.mark.parametrize("metric", ["selection_rate", iso.Metric("amount", value=iso.col("value"))])
 @pytest.mark.parametrize("design", [{}, {"weight": "w"}, {"weight": "w", "cluster": "person"}])
-def test_a_stored_result_gives_the_same_numbers(metric: Any, design: dict[str, str]) -> None:
+def test_a_stored_result_gives_the_same_numbers(metric: Any, design: dict[str, Any]) -> None:
     fresh = iso.flag(people(), **CALL | {"metric": metric}, **design)
     stored = iso.from_json(fresh.to_json())
     assert stored.shrunk().to_frame().equals(fresh.shrunk().to_frame())

@@ -393,7 +393,9 @@ class Evidence(ABC):
         hidden: set[str] = set()
         shown: set[str] = set()
         for name, c in self.declared().items():
-            counts, groups = np.atleast_1d(getattr(self, name)) if c.sizes else (), getattr(self, c.sized)
+            if not c.sizes or getattr(self, name) is None:
+                continue
+            counts, groups = np.atleast_1d(getattr(self, name)), getattr(self, c.sized)
             for group, n in zip(groups, counts, strict=True) if len(counts) == len(groups) else ():
                 (hidden if np.isnan(n) else shown).add(group.label)
         if hidden:

@@ -118,7 +118,7 @@ def decode(value: Json) -> Json:
         case "array":
             return _decode_array(value)
         case "float":
-            return float(value["value"])
+            return _float(value["value"])
         case "decimal":
             return Decimal(value["value"])
         case "mapping":
@@ -183,6 +183,13 @@ def _fits(value: object, annotation: object) -> bool:
 _DTYPE = re.compile(r"[<>=|]?(b1|[iu][1248]|f[248]|U\d+|M8(\[\w+\])?)|object")
 
 
+def _float(text: Json) -> float:
+    """A number that JSON cannot hold: NaN or an infinite one."""
+    if text not in ("nan", "inf", "-inf"):
+        raise ValueError(f"{str(text)[:40]!r} instead of nan, inf or -inf")
+    return float(text)
+
+
 def _decode_array(value: dict[str, Json]) -> AnyArray:
     data, shape = value["data"], value["shape"]
     whole = isinstance(shape, list) and all(isinstance(length, int) and length >= 0 for length in shape)
@@ -193,7 +200,7 @@ def _decode_array(value: dict[str, Json]) -> AnyArray:
     text = "U" in value["dtype"]
     dtype = np.dtype(object if text else value["dtype"])
     if dtype.kind == "f":
-        data = [float(item) if isinstance(item, str) else item for item in data]
+        data = [_float(item) if isinstance(item, str) else item for item in data]
     elif dtype.kind in "OM":
         data = [decode(item) for item in data]
     flat = np.empty(len(data), dtype=dtype)

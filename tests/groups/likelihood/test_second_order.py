@@ -154,7 +154,8 @@ def test_few_rows_on_one_side_of_the_null_have_the_p_value_of_welch() -> None:
     """The likelihood ratio is infinite there."""
     rng = np.random.default_rng(12)
     table = {"g": np.repeat(["a", "c"], [10, 300]), "v": np.append(0.5 + rng.random(10), rng.normal(size=300))}
-    for scale, shift in (("difference", 0.0), ("ratio", 9.0)):
+    scales: tuple[tuple[Any, float], ...] = (("difference", 0.0), ("ratio", 9.0))
+    for scale, shift in scales:
         moved = table | {"v": table["v"] + shift}
         result = iso.flag(moved, metric=VALUE, groups="g", reference={"g": "c"}, scale=scale)
         welch = stats.ttest_ind(table["v"][:10], table["v"][10:], equal_var=False)

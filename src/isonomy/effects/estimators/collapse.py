@@ -171,15 +171,17 @@ def pieces(
     known: FloatArray | None = None,
     fitted: ArmMoments | None = None,
     means: AnyArray | None = None,
+    slope: dict[tuple[int, str], FloatArray] | None = None,
 ) -> AnyArray:
     """Tops and bottom of the effects of each group (first axis): predicted = first / third, observed = second / third.
 
     The bottom of a difference is 1. ``known``: effects and standard errors (last axis) that the caller gives instead of
     the experiment's. ``fitted``: the moments that slopes of an adjustment come from, if ``moments`` has no covariances.
-    ``means`` replaces those of the moments.
+    ``means`` replaces those of the moments, and ``slope`` the slopes.
     """
     values = moments.mean if means is None else means
-    arms = Arms(moments.columns, moments.n, values, slopes(moments if fitted is None else fitted, formula))
+    adjusted = slopes(moments if fitted is None else fitted, formula) if slope is None else slope
+    arms = Arms(moments.columns, moments.n, values, adjusted)
     difference = formula.measure == "difference"
     with np.errstate(divide="ignore", invalid="ignore"):
         if difference:
@@ -200,11 +202,12 @@ def gradients(moments: ArmMoments, formula: Formula, known: FloatArray | None = 
 
     Complex steps, f(x + ih) = f(x) + ih f'(x): exact to rounding, because nothing cancels.
     """
-    step, gradient = 1e-30, np.zeros((3, *moments.mean.shape))
+    step, gradient = 1e-150, np.zeros((3, *moments.mean.shape))  # far below any unit of the outcome
+    slope = slopes(moments, formula)
     for place in np.ndindex(moments.mean.shape[-2:]):
         means = moments.mean.astype(complex)
         means[..., *place] += 1j * step
-        gradient[..., *place] = pieces(moments, formula, known, moments, means).imag / step
+        gradient[..., *place] = pieces(moments, formula, known, moments, means, slope).imag / step
     return gradient
 
 

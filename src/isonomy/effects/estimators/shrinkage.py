@@ -1,8 +1,8 @@
-"""How much to subtract from a group's predictions: the correction of each strategy, and its risk.
+"""How much to subtract from a group's predictions: the correction of each strategy.
 
 The paper's corrected prediction is f - gamma B (equation 33), where B is the detected error of the row's group. What
-remains of a true error b is b - gamma B. No factor is best for every b: `risk_of` gives the mean squared remainder of
-each as a function of b / sd.
+remains of a true error b is b - gamma B. No factor is best for every b: `correction_risk` gives the mean squared
+remainder of each as a function of b / sd.
 
 Other strategies use all groups together: the errors of the other groups show where a group's error is likely to lie,
 so errors are shrunk toward their common mean. Shrinking toward 0 instead creates a bias wherever all groups share one

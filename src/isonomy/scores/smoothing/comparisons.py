@@ -401,7 +401,7 @@ def trend_test(
         along = basis @ (np.stack([np.cos(angle), np.sin(angle)]) if rank == 2 else np.ones((1, 1)))
         beyond = np.abs(walk.step @ along) - tolerance * (walk.allowed @ np.abs(along))
         square = max(float(beyond.max()), 0.0) ** 2
-    if np.isinf(freedom):
+    if not np.isfinite(freedom):
         pvalue = special.chdtrc(rank, square)
     else:
         left = freedom - rank + 1
