@@ -179,6 +179,8 @@ def any_time(result: MonitorResult) -> str:
     else:
         which = "for any group" if result.adjust == "holm" else "for a single group"
         rate = f"the chance that this monitor ever shows a difference that is not there, {which}, is at most {chance}."
+    if any(note.code == "new_groups" for note in result.notes) and result.adjust != "none":
+        rate = rate.removesuffix(".") + ", apart from what groups that appeared after the first look add to it."
     return (
         f"You may look after every batch, and stop or go on as you like: {rate} The price is a wider interval: about "
         "one and a half times that of a single look."
