@@ -198,7 +198,7 @@ def test_an_empty_file_and_an_unknown_suffix(tmp_path: Path) -> None:
     (tmp_path / "table.xlsx").write_text("x")
     with pytest.raises(errors.EmptyFrame):
         open_source(tmp_path / "empty.csv")
-    with pytest.raises(errors.UsageError, match="neither parquet nor csv"):
+    with pytest.raises(errors.UsageError, match="is a spreadsheet; save the sheet as CSV"):
         open_source(tmp_path / "table.xlsx")
 
 

@@ -140,7 +140,7 @@ def test_groups_of_times_are_stored_and_large_keys_are_told_apart() -> None:
 RESULT = iso.Audit.from_dict({"tests": [{"kind": "adverse_impact", "prediction": "p", "groups": ["g"]}]}, data=table())
 WRONG: Any = 5
 BY_HAND: dict[str, Any] = {
-    "no audit to compare": (lambda: compare(WRONG, RESULT.run()), "before: 5 is not allowed"),
+    "no audit to compare": (lambda: compare(WRONG, RESULT.run()), "audits: 5 is not allowed"),
     "no folder": (lambda: RESULT.run().write(WRONG), "output: 5 is not allowed"),
     "no folder to run in": (lambda: RESULT.run(WRONG), "output: 5 is not allowed"),
     "no audit to log": (lambda: iso.mlflow.log_audit(WRONG), "audit: 5; give the result of"),

@@ -36,7 +36,7 @@ from isonomy.groups.likelihood.strata import all_equal
 from isonomy.groups.options import MOVED, Disparities, Method, ReferenceLike, ScaleLike
 from isonomy.inference import Verdict, conclude
 from isonomy.inference.designs import FEWEST, Influence, JointLaw, Spread, covariance, joint_law, spread
-from isonomy.inference.effect import SKEWED_EQUALITY
+from isonomy.inference.effect import SKEWED_JOINTLY
 from isonomy.inference.multiplicity import adjust as adjust_pvalues
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.status import Status
@@ -456,7 +456,7 @@ def jointly_skewed(
     with np.errstate(all="ignore"):
         squared = np.where(tests["tested"], third**2 / variance**3, np.nan)
     means = {str(name): np.nanmean(squared[metrics == name]) for name in dict.fromkeys(metrics)}
-    return tuple(name for name, mean in means.items() if SKEWED_EQUALITY * mean > 1)
+    return tuple(name for name, mean in means.items() if SKEWED_JOINTLY * mean > 1)
 
 
 def notes(

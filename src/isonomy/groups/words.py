@@ -344,8 +344,8 @@ register(
         "always_selected": "Everybody with outcome 1 was selected. If outcomes are known only for the selected, this "
         "is always so and says nothing; use ppv instead, the share with outcome 1 among the selected.",
         "skewed_groups": "The metric is too skewed for the number of rows in {groups} (about 30 times the squared "
-        "skewness are needed, 2 times for a two-sided test of equality, and more if many groups are tested). Estimates "
-        "are reported, but tests and intervals would err too often, so there is no verdict.",
+        "skewness are needed, more if many groups are tested). Estimates are reported, but tests and intervals would "
+        "err too often, so there is no verdict.",
         "joint_skewed": "{metrics} is too skewed for the number of rows in the groups (about twice the squared "
         "skewness are needed), so the joint test has no verdict.",
         "few_events": "Too few rows of one class, or too few scores out of order, are in {groups} to judge how far "

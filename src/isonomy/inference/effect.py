@@ -50,10 +50,8 @@ Limits = tuple[FloatArray, FloatArray]
 # Rows, in squared skewnesses, below which an estimate is too skewed for any verdict. By simulation, the smallest number
 # that holds 0.05 at the edge of a tolerance for lognormal, gamma and exponential metrics in groups of 20 to 500 rows.
 SKEWED = 30.0
-# The same for two-sided tests of equality: errors in the two tails offset each other, and between the two numbers T is
-# divided by the ratio of the pooled variance to the group's. Six groups of 400 lognormal rows are tested, and any of
-# them is shown to differ in 0.025 of 200 tables without a difference (studies/skewed.py).
-SKEWED_EQUALITY = 2.0
+# The same for a joint test of many groups, in which errors of both signs offset each other.
+SKEWED_JOINTLY = 2.0
 # A level shared by many tests lies further out in the tail, where skewness matters more: rows grow with this power of
 # the quantile. It holds 0.05 where it was chosen: 5, 40 and 200 simulated exponential, squared normal and gamma groups.
 FURTHER = 2.5
@@ -374,23 +372,16 @@ Part = tuple[IntArray, Effect]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parts(Effect):
-    """The effects of several solvers, each with its positions among all; NaN where no part has an entry.
-
-    T is divided by ``effect``, a ratio of variances. At ``equal``, the value without any difference, it is at most
-    ``most``: the likelihood ratio of few rows is infinite where Student's t is not.
-    """
+    """The effects of several solvers, each with its positions among all; NaN where no part has an entry."""
 
     value: FloatArray = field()
     parts: tuple[Part, ...]
     df: FloatArray | float = np.inf
-    effect: FloatArray | float = 1.0
-    equal: float = 0.0
-    most: FloatArray | float = np.inf
 
     def under(self, law: Law) -> Parts:
         """The same effects with weights or clusters; ``law`` has one entry per effect."""
         parts = tuple((where, Designed(part, law.select(where))) for where, part in self.parts)
-        return Parts(self.value, parts, effect=self.effect)
+        return Parts(self.value, parts)
 
     @property
     def tested(self) -> BoolArray:
@@ -411,10 +402,10 @@ class Parts(Effect):
         statistic = np.full(self.value.shape, np.nan)
         for where, part in self.parts:
             statistic[where] = part.statistic(target[where])
-        return np.where(target == self.equal, np.minimum(statistic, self.most), statistic) / self.effect
+        return statistic
 
     def interval(self, critical: npt.ArrayLike) -> Limits:
-        level = np.broadcast_to(np.asarray(critical, dtype=float) * self.effect, self.value.shape)
+        level = np.broadcast_to(np.asarray(critical, dtype=float), self.value.shape)
         low, high = np.full((2, *self.value.shape), np.nan)
         for where, part in self.parts:
             low[where], high[where] = part.interval(level[where])

@@ -84,7 +84,7 @@ register(
         "the first look adds to the error rate at most alpha divided by the number of comparisons.",
         "not_started": "Nothing is judged before {least} cases and {least} others were counted; so far there are "
         "{cases:,.0f} and {others:,.0f}.",
-        "no_alarm_of_ratios": "There is no alarm on this scale; use scale='difference' for one.",
+        "no_alarm_of_ratios": "There is no alarm on this scale; the scale of differences has one.",
         "monitor_small": "Too few rows so far, so listed and not tested: {groups}.",
         "monitor_one_sided": "No batch so far has rows of both sides, or 20 of them together: {groups}.",
         "monitor_skewed": "The metric is too skewed for a verdict on so few rows so far: {groups}.",

@@ -33,7 +33,7 @@ CORRECTED: list[tuple[str, dict[str, Any]]] = [
 
 
 def test_corrections(lender: dict[str, Any]) -> None:
-    plain = iso.flag(lender, **LOSS, reference=1.0)
+    plain = iso.flag(lender, **LOSS, reference=1.0, method=iso.likelihood(correction=None))
     bartlett = iso.flag(lender, **LOSS, reference=1.0, method=iso.likelihood(correction="bartlett"))
     adjusted = iso.flag(lender, **LOSS, reference=1.0, method=iso.likelihood(correction="adjusted"))
     for j, g in enumerate("abc"):

@@ -25,6 +25,7 @@ def means(value: list[list[float]], se: float = 0.02) -> dict[str, np.ndarray]:
         "effective": np.full(values.shape, 500.0),
         "covariance": se**2 * np.eye(values.size),
         "supported": np.ones(values.shape, dtype=bool),
+        "shape": np.stack([np.zeros((2, *values.shape)), np.full((2, *values.shape), se**2)], axis=1),
     }
 
 

@@ -187,7 +187,7 @@ class Solver:
         if evaluations:
             undefined = np.array([np.isnan(part.value) for part in evaluations[:groups]])
             status[able_groups(status) & (undefined | np.isnan(values))] = Status.UNSUPPORTED
-            if self.scored:
+            if self.lawful:
                 for group in np.flatnonzero(status == Status.OK):
                     other = against[group].measured() if against else None
                     if evaluations[group].measured().events(other) < EVENTS:
@@ -318,6 +318,11 @@ class Solver:
         return self.scored and (self.reference.joint or self.reference.to is To.NUMBER)
 
     @property
+    def lawful(self) -> bool:
+        """Whether a metric that is not a mean has its law for small groups; that of a design is another."""
+        return self.sums.measure.functional and self.scored and self.sums.design is None
+
+    @property
     def welch(self) -> bool:
         """Whether T of these groups, which are not 0/1, is compared with F on Welch's degrees of freedom."""
         return self.automatic and not self.sums.binary and self.sums.design is None
@@ -351,7 +356,7 @@ class Solver:
         if self.sigma is not None:
             contrasts = tuple(self._standardized(side, int(g)) for g in tested)
             return [(tested, Overlapping(contrasts, self.method))]
-        if self.sums.measure.functional and self.scored:
+        if self.lawful:
             others = side.against if reference.joint and side.against else tuple(map(float, side.reference))
             return [(tested, self._contrasts(side, [(int(g), others[g]) for g in tested]))]
         if not reference.joint:
@@ -409,9 +414,7 @@ class Solver:
             theirs = other.measured()
             contrasts.append(Contrast(mine.measured().beside(theirs), theirs, sums, self.link.ratio))
         effect = Contrasts(tuple(contrasts))
-        # With weights or clusters, the law is that of the design.
-        certain = Law(np.ones(len(contrasts)), effect.freedom)
-        return effect if self.sums.design is not None else Designed(effect, certain)
+        return Designed(effect, Law(np.ones(len(contrasts)), effect.freedom))
 
     def _overlapping(self, pairs: Sequence[Pair], units: Units, rows: float | None) -> Effect:
         """Pairs solved in units of their own, in which a ratio does not change."""
@@ -439,7 +442,7 @@ class Solver:
         members = list(zip(first.tolist(), second.tolist(), strict=True))
         if self.sums.measure.functional:
             others = [(a, side.evaluations[b]) for a, b in members]
-            if self.scored:
+            if self.lawful:
                 pairs = self._contrasts(side, others)
             else:
                 pairs = self._overlapping([self._functional(side, *pair) for pair in others], side.units, None)
@@ -535,10 +538,10 @@ def moments(solvers: Sequence[Solver], tested: BoolArray) -> Combined:
             local = np.flatnonzero(tested[start : start + side.status.size])
             places = start + local
             start += side.status.size
-            functional = solver.sums.measure.functional and solver.scored  # its effects have a law and a gate already
-            if solver.sums.binary or functional or not local.size:
+            if solver.sums.binary or solver.lawful or not local.size:  # their effects have a law and a gate already
                 continue
-            mine, theirs = (Contribution(*(part[local] for part in half)) for half in solver.contributions(side))
+            plain = replace(solver, sigma=None)  # no difference has one p-value on every scale
+            mine, theirs = (Contribution(*(part[local] for part in half)) for half in plain.contributions(side))
             whole, best = combined([mine, theirs]), solver.reference.to.best
             third[places], variance[places] = whole.third, whole.variance
             if best and local.size > 1:
