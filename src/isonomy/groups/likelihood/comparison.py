@@ -320,7 +320,7 @@ class Solver:
     @property
     def lawful(self) -> bool:
         """Whether a metric that is not a mean has its law for small groups; that of a design is another."""
-        return self.sums.measure.functional and self.scored and self.sums.design is None
+        return bool(self.sums.measure.functional) and self.scored and self.sums.design is None
 
     @property
     def welch(self) -> bool:
