@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from isonomy.inference.effect import too_skewed
+from isonomy.monitoring.monitor import late_shares
 from isonomy.monitoring.sequences import alarm, exact
 from isonomy.monitoring.sequences.score import (
     BUCKETS,
@@ -26,15 +27,9 @@ from isonomy.monitoring.sequences.score import (
     bucket_terms,
     log_evidence,
 )
-from isonomy.monitoring.sequences.strata import (
-    BatchCounts,
-    BatchMoments,
-    close_counts,
-    close_moments,
-    sum_counts,
-    sum_moments,
-)
+from isonomy.monitoring.sequences.strata import close, sum_strata
 from isonomy.numerics.arrays import FloatArray
+from isonomy.numerics.tails import normal_isf
 from studies.lines import Asked, Line, Page, Run, Section, at_most, main
 
 ALPHA, LIMIT = 0.05, np.log(20.0)
@@ -84,14 +79,19 @@ class Design:
         return n.astype(float), rng.binomial(n, rates).astype(float), rates
 
 
-def against_rest(n: FloatArray, s: FloatArray) -> BatchCounts:
-    total, cases = n.sum(axis=2, keepdims=True), s.sum(axis=2, keepdims=True)
-    return BatchCounts(*(part.reshape(len(n), -1) for part in (n, s, total - n, cases - s)))
+def batches(n1: FloatArray, s1: FloatArray, n0: FloatArray, s0: FloatArray) -> FloatArray:
+    """Looks x comparisons x sides x sums; comparisons of all tables side by side."""
+    parts = np.stack([n1, s1, n0, s0], axis=-1).astype(float)
+    return parts.reshape(len(parts), -1, 2, 2)
 
 
-def against_first(n: FloatArray, s: FloatArray) -> BatchCounts:
+def against_rest(n: FloatArray, s: FloatArray) -> FloatArray:
+    return batches(n, s, n.sum(axis=2, keepdims=True) - n, s.sum(axis=2, keepdims=True) - s)
+
+
+def against_first(n: FloatArray, s: FloatArray) -> FloatArray:
     others = [np.broadcast_to(part[..., :1], part[..., 1:].shape) for part in (n, s)]
-    return BatchCounts(*(part.reshape(len(n), -1) for part in (n[..., 1:], s[..., 1:], *others)))
+    return batches(n[..., 1:], s[..., 1:], *others)
 
 
 def default_prior(n: FloatArray, s: FloatArray, tolerance: float = 0.0, *, ratio: bool = False) -> FloatArray:
@@ -120,30 +120,51 @@ def no_disparity(design: Design, rng: np.random.Generator, tables: int) -> Float
     n, s, _ = design.draw(rng, tables)
     counts = against_rest(n, s)
     prior = np.repeat(default_prior(n, s), n.shape[2], axis=1)
-    rates = RateSequence(sum_counts(close_counts(counts)))
+    rates = RateSequence(sum_strata(close(counts)))
     z = rates.statistic(0.0)
-    ever = by_table(judged(z, prior, rates.information, counts.n1, "two-sided"), tables).max(axis=0)
+    ever = by_table(judged(z, prior, rates.information, counts[..., 0, 0], "two-sided"), tables).max(axis=0)
     comparisons = 1 if n.shape[2] == 2 else n.shape[2]
     naive = by_table(np.nan_to_num(np.abs(z) * ~np.isnan(prior)) > 1.959964, tables).any(axis=0)
     family = (ever >= LIMIT + np.log(comparisons)).any(axis=1)
     return np.column_stack([(ever >= LIMIT).mean(axis=1), family, naive.mean(axis=1), naive.any(axis=1)])
 
 
+def appearing(arrivals: Sequence[int], batch: int, rate: float, rng: np.random.Generator, tables: int) -> FloatArray:
+    """Groups that appear at later looks, no disparity: whether any group is ever shown, and with equal shares."""
+    looks, size = 500, len(arrivals)
+    here = np.arange(looks)[:, None] >= np.asarray(arrivals)
+    n = rng.multinomial(batch, (here / here.sum(axis=1, keepdims=True))[:, None], size=(looks, tables)).astype(float)
+    s = rng.binomial(n.astype(int), rate).astype(float)
+    counts, prior = against_rest(n, s), np.repeat(default_prior(n, s), size, axis=1)
+    rates = RateSequence(sum_strata(close(counts)))
+    z = rates.statistic(0.0)
+    evidence = by_table(log_evidence(z, prior**2 * rates.information), tables)
+    log_e = by_table(judged(z, prior, rates.information, counts[..., 0, 0], "two-sided"), tables)
+    outcomes = []
+    for k in range(tables):
+        present = np.cumsum(n[:, k], axis=0) > 0
+        number = present.sum(axis=1)
+        limit = LIMIT + np.log(np.where(number == 2, 1, number))[:, None]
+        shares = late_shares(present, evidence[:, k])
+        outcomes.append([(log_e[:, k] + np.log(part) >= limit).any() for part in (shares, np.ones(size))])
+    return np.array(outcomes)
+
+
 def against_number(rate: float, batch: int, rng: np.random.Generator, tables: int) -> FloatArray:
     n, s, _ = Design((1.0,), batch, rate).draw(rng, tables)
     prior = default_prior(n, s)
-    counts = BatchCounts(n[..., 0], s[..., 0], 0 * n[..., 0], 0 * n[..., 0])
-    rates = RateSequence(sum_counts(close_counts(counts, number=True), rate), number=rate)
-    log_e = judged(rates.statistic(0.0), prior, rates.information, counts.n1, "two-sided")
+    counts = batches(n[..., 0], s[..., 0], 0 * n[..., 0], 0 * n[..., 0])
+    rates = RateSequence(sum_strata(close(counts, number=True), rate), number=rate)
+    log_e = judged(rates.statistic(0.0), prior, rates.information, counts[..., 0, 0], "two-sided")
     return log_e.max(axis=0) >= LIMIT
 
 
 def one_sided(design: Design, rng: np.random.Generator, tables: int) -> FloatArray:
     n, s, _ = design.draw(rng, tables)
     counts, prior = against_rest(n, s), np.repeat(default_prior(n, s), n.shape[2], axis=1)
-    rates = RateSequence(sum_counts(close_counts(counts)))
+    rates = RateSequence(sum_strata(close(counts)))
     z = rates.statistic(0.0)
-    sides = [judged(z, prior, rates.information, counts.n1, side) for side in ("greater", "less")]
+    sides = [judged(z, prior, rates.information, counts[..., 0, 0], side) for side in ("greater", "less")]
     return np.column_stack([(by_table(log_e, tables).max(axis=0) >= LIMIT).mean(axis=1) for log_e in sides])
 
 
@@ -152,13 +173,13 @@ def misses(design: Design, tolerance: float, rng: np.random.Generator, tables: i
     n, s, p = design.draw(rng, tables)
     counts = against_first(n, s)
     prior = np.repeat(default_prior(n, s, tolerance, ratio=design.ratio), n.shape[2] - 1, axis=1)
-    strata = close_counts(counts)
-    rates = RateSequence(sum_counts(strata), "ratio" if design.ratio else "difference")
+    strata = close(counts)
+    rates = RateSequence(sum_strata(strata), "ratio" if design.ratio else "difference")
     # The average of the strata's own disparities: expected cases take the place of cases.
     expected = against_first(n, n * p)
-    truth = RateSequence(sum_counts(close_counts(expected)), rates.scale).value
+    truth = RateSequence(sum_strata(close(expected)), rates.scale).value
     z = rates.statistic(truth)
-    log_e = judged(z, prior, rates.information, counts.n1, "two-sided")
+    log_e = judged(z, prior, rates.information, counts[..., 0, 0], "two-sided")
     missed = np.where(np.isfinite(truth), log_e, -np.inf) >= LIMIT
     above, below = (by_table(missed & side, tables).any(axis=0) for side in (z < 0, z > 0))
     return np.column_stack([(above | below).mean(axis=1), above.mean(axis=1), below.mean(axis=1)])
@@ -168,11 +189,11 @@ def centered(design: Design, center: float, rng: np.random.Generator, tables: in
     """Whether a disparity that is exactly the center is ever shown, and how often it raises an alarm."""
     n, s, _ = design.draw(rng, tables)
     counts, prior = against_first(n, s), np.repeat(default_prior(n, s), n.shape[2] - 1, axis=1)
-    strata = close_counts(counts)
-    rates = RateSequence(sum_counts(strata))
-    log_e = judged(rates.statistic(center), prior, rates.information, counts.n1, "two-sided")
+    strata = close(counts)
+    rates = RateSequence(sum_strata(strata))
+    log_e = judged(rates.statistic(center), prior, rates.information, counts[..., 0, 0], "two-sided")
     steps = alarm.rate_increments(strata, prior, center, center)
-    alarms = alarm.detect(steps, np.full(prior.shape, 100.0 * (n.shape[2] - 1)))
+    alarms = alarm.detect(*steps, np.full(prior.shape, 100.0 * (n.shape[2] - 1)))
     raised = by_table(alarms.raised, tables)
     return np.column_stack(
         [(by_table(log_e, tables).max(axis=0) >= LIMIT).mean(axis=1), raised.any(axis=2).sum(axis=0)]
@@ -191,12 +212,7 @@ def numbers(draw: Draws, batch: int, factor: float, drift: float, rng: np.random
         center = draw(rng, 200_000).mean() if factor != 1 else 0.0
         x = draw(rng, (looks, batch))
         x = np.where(code == 2, center + factor * (x - center), x) + drift * np.sin(np.arange(looks) / 8)[:, None]
-        sides = [_moments(np.where(code == k, x, np.nan)) for k in range(3)]
-        moments = BatchMoments(
-            *(np.stack([a, b], axis=1) for a, b in zip(sides[1] + sides[0], sides[2] + sides[0], strict=True))
-        )
-        closed = close_moments(moments)
-        means = MeanSequence(closed, sum_moments(closed))
+        means = against_first_mean(x, code)
         first = x[: -(-30 // batch)]
         skewness, rows = means.skewness()
         with np.errstate(all="ignore"):
@@ -207,15 +223,18 @@ def numbers(draw: Draws, batch: int, factor: float, drift: float, rng: np.random
     return np.array(outcomes)
 
 
-def _moments(x: FloatArray) -> list[FloatArray]:
-    n = np.isfinite(x).sum(axis=1).astype(float)
-    mean = np.nansum(x, axis=1) / np.maximum(n, 1)
-    away = x - mean[:, None]
-    return [n, mean, np.nansum(away**2, axis=1), np.nansum(away**3, axis=1)]
+def against_first_mean(x: FloatArray, code: Any) -> MeanSequence:
+    """Each group of numbers (looks x rows) against the first."""
+    powers = [[((code == k) * x**power).sum(axis=1) for power in range(4)] for k in range(int(code.max()) + 1)]
+    sides = np.moveaxis(np.array(powers, dtype=float), -1, 0)
+    return MeanSequence(
+        close(np.stack([np.stack([side, sides[:, 0]], 1) for side in np.moveaxis(sides[:, 1:], 1, 0)], 1))
+    )
 
 
 def people(mine: int, others: int, active: float, icc: float, rng: np.random.Generator, tables: int) -> FloatArray:
-    """Repeated people, 200 looks: shown with rows as independent, with buckets; square root of the design effect."""
+    """Repeated people, 200 looks: shown with rows as independent, with buckets; square root of the design effect; and
+    alarms of a run length of 100, with rows as independent and with the design effect."""
     looks, rate, outcomes = 200, 0.3, []
     concentration = 1 / icc - 1
     for _ in range(tables):
@@ -235,26 +254,47 @@ def people(mine: int, others: int, active: float, icc: float, rng: np.random.Gen
             buckets += np.stack(bucket_terms(parts))
             rows += parts[0]
             spread[t], number[t] = bucket_spread(*buckets)[:, 0], (rows > 0).sum()
-        counts = BatchCounts(*sums.T[:, :, None])
-        total = sum_counts(close_counts(counts))
+        counts = batches(*sums.T[:, :, None])
+        total = sum_strata(close(counts))
         plain = RateSequence(total)
         grouped = PeopleSequence(total, spread.T[..., None], number[:, None])
         prior = np.full((looks, 1), 0.1 * np.sqrt(rate * (1 - rate)))
-        found = [judged(q.statistic(0.0), prior, q.information, counts.n1, "two-sided").max() for q in (plain, grouped)]
-        outcomes.append([*(np.array(found) >= LIMIT), np.sqrt(spread[-1, 0] / total.vc[-1, 0])])
+        found = [
+            judged(q.statistic(0.0), prior, q.information, counts[..., 0, 0], "two-sided").max()
+            for q in (plain, grouped)
+        ]
+        effect = np.maximum(np.append(1.0, spread[:-1, 0] / total.vc[:-1, 0]), 1.0)[:, None]
+        steps = [alarm.rate_increments(close(counts), prior, 0.0, 0.0, effect=part) for part in (None, effect)]
+        alarms = [alarm.detect(*part, np.full(prior.shape, 100.0)).raised.sum() for part in steps]
+        outcomes.append([*(np.array(found) >= LIMIT), np.sqrt(spread[-1, 0] / total.vc[-1, 0]), *alarms])
     return np.array(outcomes)
+
+
+def people_summary(values: FloatArray) -> list[float | str]:
+    lengths = 200 * len(values) / np.maximum(values[:, 3:].sum(axis=0), 1.0)
+    return [*values[:, :3].mean(axis=0).tolist(), *(f"{length:.0f}" for length in lengths)]
 
 
 def false_alarms(design: Design, tolerance: float, rest: bool, rng: np.random.Generator, tables: int) -> FloatArray:
     """The looks at which a life raises an alarm for any group, with a run length of 100."""
     n, s, _ = design.draw(rng, tables)
     counts = against_rest(n, s) if rest else against_first(n, s)
-    size = counts.n1.shape[1] // tables
+    size = counts[..., 0, 0].shape[1] // tables
     prior = np.repeat(default_prior(n, s, tolerance), size, axis=1)
-    steps = alarm.rate_increments(close_counts(counts), prior, -tolerance, tolerance)
+    steps = alarm.rate_increments(close(counts), prior, -tolerance, tolerance)
     comparisons = 1 if rest and size == 2 else size
-    raised = by_table(alarm.detect(steps, np.full(prior.shape, 100.0 * comparisons)).raised, tables).any(axis=2)
+    raised = by_table(alarm.detect(*steps, np.full(prior.shape, 100.0 * comparisons)).raised, tables).any(axis=2)
     return raised.sum(axis=0)
+
+
+def false_ratio_alarms(design: Design, tolerance: float, rng: np.random.Generator, tables: int) -> FloatArray:
+    """The same on the ratio scale; groups against the first."""
+    n, s, _ = design.draw(rng, tables)
+    counts, size = against_first(n, s), n.shape[2] - 1
+    prior = np.repeat(default_prior(n, s, -np.log(tolerance), ratio=True), size, axis=1)
+    steps = alarm.rate_increments(close(counts), prior, tolerance, 1 / tolerance, scale="ratio")
+    raised = alarm.detect(*steps, np.full(prior.shape, 100.0 * size)).raised
+    return by_table(raised, tables).any(axis=2).sum(axis=0)
 
 
 def false_number_alarms(draw: Draws, batch: int, rng: np.random.Generator, tables: int) -> FloatArray:
@@ -262,16 +302,13 @@ def false_number_alarms(draw: Draws, batch: int, rng: np.random.Generator, table
     outcomes = []
     for _ in range(tables):
         code, x = rng.choice(3, size=(LOOKS, batch), p=THREE), draw(rng, (LOOKS, batch))
-        sides = [_moments(np.where(code == k, x, np.nan)) for k in range(3)]
-        pairs = zip(sides[1] + sides[0], sides[2] + sides[0], strict=True)
-        closed = close_moments(BatchMoments(*(np.stack(pair, axis=1) for pair in pairs)))
-        means = MeanSequence(closed, sum_moments(closed))
+        means = against_first_mean(x, code)
         skewness, rows = means.skewness()
         with np.errstate(all="ignore"):
             gate = ~too_skewed(skewness / rows**2, 1 / rows)
         prior = np.full(gate.shape, 0.1 * x[0].std())
         steps = alarm.mean_increments(means, prior, 0.0, 0.0, gate)
-        outcomes.append(alarm.detect(steps, np.full(gate.shape, 200.0)).raised.any(axis=1).sum())
+        outcomes.append(alarm.detect(*steps, np.full(gate.shape, 200.0)).raised.any(axis=1).sum())
     return np.array(outcomes, dtype=float)
 
 
@@ -290,12 +327,14 @@ def detection(sizes: tuple[int, int], rates: tuple[float, float], rng: np.random
     looks = 80
     n0, n1 = (np.full((looks, tables), float(size)) for size in sizes)
     s0, s1 = (rng.binomial(n.astype(int), p).astype(float) for n, p in zip((n0, n1), rates, strict=True))
-    counts = BatchCounts(n1, s1, n0, s0)
-    sequence = RateSequence(sum_counts(close_counts(counts)))
+    counts = batches(n1, s1, n0, s0)
+    sequence = RateSequence(sum_strata(close(counts)))
     z, prior = sequence.statistic(0.0), default_prior(np.stack([n0, n1], 2), np.stack([s0, s1], 2))
     found = [judged(z, f * prior, sequence.information, n1, "two-sided") >= LIMIT for f in (1, 2, 0.5)]
     grid = exact.ExactSequence(counts, exact.LEAST_PRIOR).evidence(np.ones(1), np.ones(1), prior)
-    return np.column_stack([first(hit) for hit in (*found, grid >= LIMIT, np.abs(z) > 1.959964)])
+    size = np.abs(z)
+    planned = float(normal_isf(ALPHA / looks))
+    return np.column_stack([first(hit) for hit in (*found, grid >= LIMIT, size > 1.959964, size > planned)])
 
 
 def within(sizes: tuple[int, int], rng: np.random.Generator, tables: int) -> FloatArray:
@@ -303,7 +342,7 @@ def within(sizes: tuple[int, int], rng: np.random.Generator, tables: int) -> Flo
     looks = 80
     n0, n1 = (np.full((looks, tables), float(size)) for size in sizes)
     s0, s1 = (rng.binomial(n.astype(int), 0.3).astype(float) for n in (n0, n1))
-    sequence = RateSequence(sum_counts(close_counts(BatchCounts(n1, s1, n0, s0))))
+    sequence = RateSequence(sum_strata(close(batches(n1, s1, n0, s0))))
     prior = default_prior(np.stack([n0, n1], 2), np.stack([s0, s1], 2), 0.05)
     low, high = sequence.interval(prior, ALPHA)
     return first((low >= -0.05) & (high <= 0.05))
@@ -318,16 +357,15 @@ def late(design: Design, tolerance: float, rng: np.random.Generator, tables: int
     n, s, _ = design.draw(rng, tables)
     counts, size = against_rest(n, s), n.shape[2]
     prior = np.repeat(default_prior(n, s, tolerance), size, axis=1)
-    strata = close_counts(counts)
-    rates = RateSequence(sum_counts(strata))
-    alarms = alarm.detect(
-        alarm.rate_increments(strata, prior, -tolerance, tolerance), np.full(prior.shape, 500.0 * size)
-    )
+    strata = close(counts)
+    rates = RateSequence(sum_strata(strata))
+    steps = alarm.rate_increments(strata, prior, -tolerance, tolerance)
+    alarms = alarm.detect(*steps, np.full(prior.shape, 500.0 * size))
     worst = int(np.argmax(np.abs(np.asarray(design.gaps))))
     raised, since = (by_table(part, tables)[..., worst] for part in (alarms.raised, alarms.since))
     z = np.where(rates.value > 0, rates.statistic(tolerance), rates.statistic(-tolerance))
     z = np.where(np.abs(rates.value) > tolerance, z, 0.0)
-    log_e = by_table(judged(z, prior, rates.information, counts.n1, "two-sided"), tables)[..., worst]
+    log_e = by_table(judged(z, prior, rates.information, counts[..., 0, 0], "two-sided"), tables)[..., worst]
     after = raised[design.start :]
     delay = first(after)
     place = np.minimum(delay - 1, len(after) - 1).astype(int) + design.start
@@ -337,7 +375,7 @@ def late(design: Design, tolerance: float, rng: np.random.Generator, tables: int
 
 
 def late_summary(values: FloatArray) -> list[float | str]:
-    quartiles = np.quantile(values[:, 2], (0.5, 0.25, 0.75))
+    quartiles = np.nanquantile(values[:, 2], (0.5, 0.25, 0.75))
     since = f"{quartiles[0]:.0f} ({quartiles[1]:.0f} to {quartiles[2]:.0f})"
     return [f"{np.median(values[:, 0]):.0f}", f"{np.median(values[:, 1]):.0f}", since, float(values[:, 3].mean())]
 
@@ -347,8 +385,8 @@ def many(rng: np.random.Generator, tables: int) -> FloatArray:
     design = Design((0.3, *[0.035] * 20), 2000, 0.3, 150, gaps=(0.0, *[0.06] * 5, *[0.0] * 15))
     n, s, _ = design.draw(rng, tables)
     counts, prior = against_first(n, s), np.repeat(default_prior(n, s), 20, axis=1)
-    rates = RateSequence(sum_counts(close_counts(counts)))
-    log_e = by_table(judged(rates.statistic(0.0), prior, rates.information, counts.n1, "two-sided"), tables)
+    rates = RateSequence(sum_strata(close(counts)))
+    log_e = by_table(judged(rates.statistic(0.0), prior, rates.information, counts[..., 0, 0], "two-sided"), tables)
     ranked = -np.sort(-log_e, axis=2)
     enough = ranked >= np.log(20 / (np.arange(1, 21) * ALPHA))
     number = np.where(enough.any(axis=2), 20 - enough[..., ::-1].argmax(axis=2), 0)
@@ -380,8 +418,7 @@ def exact_level(
     n0 = batch - n1
     s1 = rng.binomial(n1.astype(int), (odds / (1 + odds))[:, None]).astype(float)
     s0 = rng.binomial(n0.astype(int), base[:, None]).astype(float)
-    strata = close_counts(BatchCounts(n1, s1, n0, s0))
-    evidence = exact.grid_evidence(exact.log_likelihoods(strata), exact.LEAST_PRIOR)
+    evidence = exact.ExactSequence(close(batches(n1, s1, n0, s0)), exact.LEAST_PRIOR).grid
     place = int(np.argmin(np.abs(exact.GRID - np.log(ratio))))
     # The truth lies between grid points, unless it is 1; the interval adds a step on each side.
     near = evidence[..., max(place - 1, 0) : place + 2] if ratio != 1 else evidence[..., [place]]
@@ -442,11 +479,40 @@ REAL: dict[str, tuple[Draws, int, float, float]] = {
     "lognormal(1), batches of 200": (lambda rng, n: rng.lognormal(0, 1, n), 200, 1, 0),
 }
 LOOKS = 1000
-NUMBERS: dict[str, Draws] = {
-    "normal": lambda rng, n: rng.normal(size=n),
-    "exponential": lambda rng, n: rng.exponential(size=n),
-    "lognormal(0.5)": lambda rng, n: rng.lognormal(0, 0.5, n),
-    "lognormal(1)": lambda rng, n: rng.lognormal(0, 1, n),
+NUMBERS: dict[str, tuple[Draws, int]] = {
+    "normal": (lambda rng, n: rng.normal(size=n), 100),
+    "exponential": (lambda rng, n: rng.exponential(size=n), 100),
+    "lognormal(0.5)": (lambda rng, n: rng.lognormal(0, 0.5, n), 100),
+    "lognormal(1)": (lambda rng, n: rng.lognormal(0, 1, n), 100),
+    "Pareto(4.5)": (lambda rng, n: rng.pareto(4.5, n), 100),
+    "lognormal(1), batches of 400": (lambda rng, n: rng.lognormal(0, 1, n), 400),
+}
+RATIOS: dict[str, tuple[Design, float]] = {
+    "no disparity, batches of 1,000, rate 0.3": (Design(THREE, 1000, 0.3, LOOKS), 1.0),
+    "no disparity, batches of 20, rate 0.3": (Design(THREE, 20, 0.3, LOOKS), 1.0),
+    "no disparity, batches of 200, rate 0.02": (Design(THREE, 200, 0.02, LOOKS), 1.0),
+    "no disparity, rates and shares swing": (Design(THREE, 500, 0.4, LOOKS, swing=0.3), 1.0),
+    "ratio at the tolerance 0.8, batches of 1,000": (
+        Design(THREE, 1000, 0.3, LOOKS, gaps=(1, 0.8, 0.8), ratio=True),
+        0.8,
+    ),
+    "ratio at 1.25, batches of 1,000": (Design(THREE, 1000, 0.3, LOOKS, gaps=(1, 1.25, 1.25), ratio=True), 0.8),
+    "ratio at 0.8, batches of 20": (Design(THREE, 20, 0.3, LOOKS, gaps=(1, 0.8, 0.8), ratio=True), 0.8),
+    "ratio at 1.25, rate 0.02, batches of 200": (
+        Design(THREE, 200, 0.02, LOOKS, gaps=(1, 1.25, 1.25), ratio=True),
+        0.8,
+    ),
+    "ratio at 0.8, rates swing": (
+        Design(THREE, 500, 0.4, LOOKS, swing=0.2, gaps=(1, 0.8, 0.8), ratio=True, together=False),
+        0.8,
+    ),
+}
+ARRIVALS: dict[str, tuple[Sequence[int], int, float]] = {
+    "2 groups, another every 60 batches, batches of 500, rate 0.3": ((0, 0, *range(60, 480, 60)), 500, 0.3),
+    "2 groups, another at batches 5, 10 and 20, batches of 200, rate 0.1": ((0, 0, 5, 10, 20), 200, 0.1),
+    "4 groups, 4 more at batch 100, batches of 1,000, rate 0.3": ((0,) * 4 + (100,) * 4, 1000, 0.3),
+    "1 group, another every 20 batches, batches of 20, rate 0.3": (tuple(range(0, 200, 20)), 20, 0.3),
+    "3 groups, another every 100 batches, batches of 200, rate 0.02": ((0, 0, 0, 100, 200, 300), 200, 0.02),
 }
 FALSE_ALARMS: dict[str, tuple[Design, float, bool]] = {
     "2 groups, batches of 1,000": (Design((0.5, 0.5), 1000, 0.3, LOOKS), 0.0, True),
@@ -530,6 +596,14 @@ PAGE = Page(
             ),
         ),
         Section(
+            "Groups that appear later, no disparity, 500 looks",
+            ("groups",),
+            ("any group, ever (Holm)", "the same with equal shares of the level"),
+            tuple(
+                Run((Line((name,), (EVER,)),), partial(appearing, *design), 2_000) for name, design in ARRIVALS.items()
+            ),
+        ),
+        Section(
             "Against a number, 500 looks",
             ("rate and batches",),
             ("ever",),
@@ -582,12 +656,16 @@ PAGE = Page(
         Section(
             "People who return, 200 looks",
             ("people in group and reference, active in a batch, intraclass correlation",),
-            ("rows as independent", "64 buckets", "root of the design effect"),
+            (
+                *("rows as independent", "64 buckets", "root of the design effect"),
+                *("batches for one alarm, rows as independent", "the same with the design effect (at least 100)"),
+            ),
             tuple(
                 Run(
                     (Line((f"{a:,} and {b:,}, {active:g}, {icc:g}",), (None, EVER)),),
                     partial(people, a, b, active, icc),
                     400,
+                    people_summary,
                 )
                 for a, b, active, icc in (
                     (300, 1000, 0.2, 0.3),
@@ -612,15 +690,28 @@ PAGE = Page(
             ("metric, batches of 100",),
             ("batches for one alarm",),
             tuple(
-                Run((Line((name,), (AT_LEAST,)),), partial(false_number_alarms, draw, 100), 100, run_length(LOOKS))
-                for name, draw in NUMBERS.items()
+                Run((Line((name,), (AT_LEAST,)),), partial(false_number_alarms, *design), 100, run_length(LOOKS))
+                for name, design in NUMBERS.items()
+            ),
+            0,
+        ),
+        Section(
+            "The same on the ratio scale",
+            ("batches",),
+            ("batches for one alarm",),
+            tuple(
+                Run((Line((name,), (AT_LEAST,)),), partial(false_ratio_alarms, *design), 100, run_length(LOOKS))
+                for name, design in RATIOS.items()
             ),
             0,
         ),
         Section(
             "Batches until a difference is shown: median (80 % quantile)",
             ("rows of reference and group, rates", "one planned test with power 0.8"),
-            ("monitor", "prior doubled", "prior halved", "exact", "test at each look (invalid)"),
+            (
+                *("monitor", "prior doubled", "prior halved", "exact"),
+                *("test at each look (invalid)", "Bonferroni over 80 planned looks"),
+            ),
             tuple(
                 Run((Line((name, fixed(*design))),), partial(detection, *design), 500, quantiles)
                 for name, design in TIMES.items()

@@ -60,10 +60,12 @@ def test_the_change_has_the_error_of_two_independent_tables() -> None:
     (change,) = compare(old, new).changes
     first, second = old["flag-selection_rate"], new["flag-selection_rate"]
     for i, move in enumerate(change.numbers):
-        spread = np.hypot(first.standard_error[i], second.standard_error[i])  # type: ignore[attr-defined]
+        n = np.array([first.n[i], second.n[i]])  # type: ignore[attr-defined]
+        errors = np.array([first.standard_error[i], second.standard_error[i]])  # type: ignore[attr-defined]
+        spread, law = np.sqrt((errors**2 * n / (n - 1)).sum()), stats.t(n.sum() - 2)
         moved = second.disparity[i] - first.disparity[i]  # type: ignore[attr-defined]
-        assert move.pvalue == pytest.approx(2 * stats.norm.sf(abs(moved) / spread), rel=1e-9)
-        assert move.interval == pytest.approx((moved - 1.959964 * spread, moved + 1.959964 * spread), rel=1e-6)
+        assert move.pvalue == pytest.approx(2 * law.sf(abs(moved) / spread), rel=1e-9)
+        assert move.interval == pytest.approx(moved + law.isf(0.025) * spread * np.array([-1, 1]), rel=1e-6)
     ordered = sorted(move.pvalue for move in change.numbers)  # against everybody, two groups are two hypotheses
     assert min(move.adjusted for move in change.numbers) == pytest.approx(min(1, 2 * ordered[0]))  # Holm
 
@@ -80,9 +82,13 @@ def test_ratios_are_compared_by_their_logarithms() -> None:
     (change,) = compare(old, new).changes
     first, second = old["flag-selection_rate"], new["flag-selection_rate"]
     move = change.numbers[0]
-    errors = [result.standard_error[0] / result.disparity[0] for result in (first, second)]  # type: ignore[attr-defined]
-    logs = [np.log(result.disparity[0]) for result in (first, second)]  # type: ignore[attr-defined]
-    assert move.pvalue == pytest.approx(2 * stats.norm.sf(abs(logs[1] - logs[0]) / np.hypot(*errors)), rel=1e-9)
+    results: list[Any] = [first, second]
+    n = np.array([result.n[0] for result in results])
+    errors = np.array([result.standard_error[0] / result.disparity[0] for result in results]) * np.sqrt(n / (n - 1))
+    logs = [np.log(result.disparity[0]) for result in results]
+    assert move.pvalue == pytest.approx(
+        2 * stats.t(n.sum() - 2).sf(abs(logs[1] - logs[0]) / np.hypot(*errors)), rel=1e-9
+    )
     assert move.interval[0] < move.change < move.interval[1]
     assert "sex=f: from a ratio of " in change.moves[0]
 
@@ -167,7 +173,8 @@ def test_impact_ratios_are_compared_by_the_counts_of_both_categories() -> None:
     for audit in (old, new):
         rates = {row["group"]: row for row in audit["adverse_impact"].to_frame().iter_rows(named=True)}
         ratios.append(rates["sex=f"]["estimate"] / rates["sex=m"]["estimate"])
-        variance += sum((1 - row["estimate"]) / row["selected"] for row in rates.values())
+        n = rates["sex=f"]["n"]
+        variance += n / (n - 1) * sum((1 - row["estimate"]) / row["selected"] for row in rates.values())
     assert move.values == pytest.approx(tuple(ratios), rel=1e-12)
     assert move.error == pytest.approx(variance**0.5, rel=1e-9)
     assert change.moves[0].startswith("sex=f: from a ratio of ")
@@ -234,6 +241,17 @@ def test_the_statistic_of_a_series_has_the_law_of_its_quadratic_form() -> None:
     at = np.array([0.2, 0.5])
     expected = (0.3**2 / (0.1**2 + 0.3**2), 1.0)
     assert homogeneity(at, error[:2], rows[:2]) == pytest.approx(expected, rel=1e-12)
+
+
+def test_series_of_fifty_rows_hold_their_level() -> None:
+    """30 nights of two groups of 50 rows at a rate of 0.5, by the p-value of the comparison."""
+    rng = np.random.default_rng(3)
+    share = rng.binomial(50, 0.5, (2, 4_000, 30)) / 50
+    at, rows = share[0] - share[1], np.full(30, 50.0)
+    full = np.sqrt((share * (1 - share) / 49).sum(axis=0))
+    laws = np.array([homogeneity(*line, rows) for line in zip(at, full, strict=True)]).T
+    level = np.mean(stats.f.sf(laws[0] / laws[1], laws[1], 30 * 49) <= 0.05)
+    assert level < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 4_000)
 
 
 def test_a_series_without_a_change_rarely_reports_one() -> None:

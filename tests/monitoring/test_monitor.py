@@ -78,14 +78,14 @@ def test_estimates_are_those_of_flag_within_batches(reference: Any, scale: str) 
 
 
 def test_the_statistic_is_that_of_cochran_mantel_and_haenszel() -> None:
-    from isonomy.monitoring.sequences.strata import BatchCounts, close_counts, sum_counts
+    from isonomy.monitoring.sequences.strata import close, sum_strata
 
     table = TABLE.filter(pl.col("week") < 6)
     flagged = iso.flag(table, given="week", **OPTIONS | {"groups": "g"}, reference="rest")
     cells = table.group_by("week", pl.col("g") == "c").agg(pl.len().cast(float), pl.col("ok").sum().cast(float))
     mine, theirs = (cells.filter(pl.col("g") == side).sort("week") for side in (True, False))
-    parts = [side[name].to_numpy()[:, None] for side in (mine, theirs) for name in ("len", "ok")]
-    sums = sum_counts(close_counts(BatchCounts(*parts)))
+    parts = np.stack([np.stack([side[name].to_numpy() for name in ("len", "ok")], -1) for side in (mine, theirs)], 1)
+    sums = sum_strata(close(parts[:, None]))
     z = sums.w * (sums.p1 - sums.p0) / sums.w / np.sqrt(sums.vc)
     assert z[-1, 0] ** 2 == pytest.approx(flagged.statistic[flagged.labels.index("g=c")], rel=1e-9)
 
@@ -206,6 +206,104 @@ def test_a_new_group_is_taken_up() -> None:
     assert result.labels[-1] == "g=d"
     assert any(text.startswith("New in batch '19': g=d.") for text in result.warnings)
     assert result.comparisons == 4
+
+
+def arriving(seed: int = 0, looks: int = 40) -> pl.DataFrame:
+    """A disparity in a group that appears after 20 batches."""
+    rng = np.random.default_rng(seed)
+    week = np.repeat(np.arange(looks), 300)
+    g = np.where((week >= 20) & (rng.random(week.size) < 0.3), "late", rng.choice(["a", "b", "c"], week.size))
+    ok = rng.random(week.size) < np.where(g == "late", 0.2, 0.5)
+    return pl.DataFrame({"week": week, "g": g, "ok": ok.astype(int)})
+
+
+def test_a_late_group_is_tested_at_what_is_left_of_the_level() -> None:
+    table, options = arriving(), OPTIONS | {"groups": "g"}
+    before = iso.monitor(table.filter(pl.col("week") < 20), batch="week", **options)
+    result = iso.monitor(table, batch="week", **options)
+    share = float(np.minimum(before.evalue, 1.0).min())
+    assert 0 < share < 1
+    late = result.labels.index("g=late")
+    place = np.argsort(result.pvalue / np.where(np.arange(4) == late, share, 1.0)).tolist().index(late)
+    assert result.adjusted_pvalue[late] == pytest.approx(result.pvalue[late] / share * (4 - place), rel=1e-9)
+    assert result.verdicts[late] == "violation"
+    assert any(text.startswith("Appeared after the first look: g=late.") for text in result.warnings)
+    assert "is at most 5 %." in result.findings()[-1]
+    plain = iso.monitor(table, batch="week", adjust="none", **options)
+    assert plain.adjusted_pvalue[late] == plain.pvalue[late] == result.pvalue[late]
+
+
+def test_the_shares_of_late_comparisons() -> None:
+    module: Any = import_module("isonomy.monitoring.monitor")
+    present = np.array([[1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]], dtype=bool)
+    evidence = np.log(np.array([[0.5, 3.0, np.nan, np.nan], [0.8, 2.0, 0.1, np.nan], [1.0, 1.0, 1.0, 1.0]]))
+    # The third gets the least of 0.5 and 1, the fourth the least of 0.8, 1 and 0.5 x 0.1.
+    np.testing.assert_allclose(module.late_shares(present, evidence), [1, 1, 0.5, 0.05])
+
+
+def test_ratios_have_an_alarm() -> None:
+    table = rows(2, 20_000, 40, 0.15, 20)
+    options = OPTIONS | {"groups": "g", "scale": "ratio", "tolerance": 0.9}
+    batch, group, since = iso.monitor(table, batch="week", **options).alarms[0]
+    assert group == "g=c"
+    assert 20 <= int(batch) <= 26
+    assert abs(int(since) - 20) <= 2
+    assert not iso.monitor(rows(3, 20_000, 40, 0.0), batch="week", **options).alarms
+
+
+@pytest.mark.parametrize("name", ["plain", "people", "exact", "numbers", "ratio", "metrics", "one-sided"])
+def test_an_empty_batch_may_be_the_first(name: str) -> None:
+    options = OPTIONS | EVERY[name]
+    watch = iso.Monitor(**options)
+    first = watch.update(TABLE.filter(pl.col("week") > 99), batch="none")
+    assert first.labels == ()
+    assert not first.answered
+    result = one_by_one(watch)
+    expected = iso.monitor(TABLE, batch="week", **options)
+    np.testing.assert_allclose(result.ci_low, expected.ci_low, rtol=1e-9)
+
+
+def test_outcomes_that_are_all_equal_are_not_tested() -> None:
+    table = TABLE.with_columns(x=pl.lit(3.0))
+    result = iso.monitor(table, batch="week", metric="mean_prediction", prediction="x", groups="g")
+    assert set(result.status) == {"constant"}
+    assert any("All outcomes so far are equal" in text for text in result.warnings)
+
+
+def test_the_same_people_may_come_every_week() -> None:
+    rng = np.random.default_rng(0)
+    watch = iso.Monitor(**OPTIONS | {"groups": "g"})
+    for week in range(30):  # the sums of single columns are equal
+        ok = rng.permutation(np.arange(100) % 2)
+        result = watch.update({"id": np.arange(100), "g": ["a", "b"] * 50, "ok": ok}, batch=str(week))
+    assert len(result.batch_names) == 30
+    with pytest.raises(DataError, match="these are the rows of batch '29' again"):
+        watch.update({"id": np.arange(100), "g": ["a", "b"] * 50, "ok": ok}, batch="again")
+
+
+def test_small_batches_of_small_numbers_are_not_taken_for_one_another() -> None:
+    watch = iso.Monitor(**OPTIONS | {"groups": "g"})
+    for week in range(20):
+        rng = np.random.default_rng(week % 2)
+        rows_ = {"g": rng.choice(["a", "b"], 20), "ok": rng.integers(0, 2, 20), "age": rng.integers(20, 60, 20)}
+        result = watch.update(rows_, batch=str(week))
+    assert len(result.batch_names) == 20
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_a_whole_number_among_the_options_is_equal_after_loading(value: float, tmp_path: Path) -> None:
+    watch = iso.Monitor(**OPTIONS, reference=value)
+    result = watch.update(TABLE, batch="0")
+    watch.save(tmp_path / "m.json")
+    assert iso.Monitor.load(tmp_path / "m.json").result().to_json() == result.to_json()
+
+
+def test_a_monitor_without_batches_is_saved_and_loaded(tmp_path: Path) -> None:
+    iso.Monitor(**OPTIONS, tolerance=0.02).save(tmp_path / "m.json")
+    loaded = iso.Monitor.load(tmp_path / "m.json")
+    assert loaded.update(TABLE, batch="0").tolerance == 0.02
+    with pytest.raises(UsageError, match="batch: '' is not allowed"):
+        loaded.update(rows(1), batch="")
 
 
 def test_an_empty_batch_is_counted() -> None:
@@ -348,6 +446,11 @@ def damaged(file: Path, how: str) -> None:
     elif how == "question":
         stored["question"]["tolerance"] = 0.5
         file.write_text(json.dumps(stored))
+    elif how == "forged":
+        from isonomy.monitoring.state import _digest
+
+        stored["batches"][0]["totals"] = []
+        file.write_text(json.dumps(stored | {"digest": _digest(stored)}))
 
 
 @pytest.mark.parametrize(
@@ -369,6 +472,14 @@ def test_files_that_are_refused(tmp_path: Path, how: str, message: str) -> None:
         iso.Monitor.load(file)
     with pytest.raises(UsageError, match=message):
         watch.save(file)  # it is not overwritten either
+
+
+def test_a_forged_file_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    watch, _ = first_batch()
+    watch.save(tmp_path / "monitor.json")
+    damaged(tmp_path / "monitor.json", "forged")
+    with pytest.raises(UsageError, match=r"monitor.json: not a monitor's state"):
+        iso.Monitor.load(tmp_path / "monitor.json")
 
 
 def test_two_writers(tmp_path: Path) -> None:
@@ -481,6 +592,15 @@ def test_command_line(tmp_path: Path) -> None:
     assert code == 0
     assert "Not decided yet" in text
     assert iso.Monitor.load(state).result().restart_notes == ("model 2",)
+
+
+def test_keys_of_the_audit_file_can_be_set(tmp_path: Path) -> None:
+    file = files(tmp_path, [0])
+    rows(1).write_parquet(tmp_path / "other.parquet")
+    assert run("update", file, "--batch", "0", "--set", "data.path=other.parquet")[0] in (0, 1)
+    result = iso.Monitor.load(tmp_path / "isonomy-report" / "monitor.json").result()
+    assert result.batch_rows == (4000,)
+    assert run("update", file, "--batch", "1", "--set", "data.nonsense=1")[0] == 2
 
 
 def test_an_update_that_runs_holds_the_lock(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from scipy.special import fdtrc
 
 from isonomy.audit import state
 from isonomy.audit.outcome import AuditResult
@@ -16,7 +17,7 @@ from isonomy.errors import UsageError
 from isonomy.inference.decide import rejected
 from isonomy.inference.multiplicity import adjust
 from isonomy.numerics.arrays import BoolArray, FloatArray
-from isonomy.numerics.tails import chi2_sf, normal_isf
+from isonomy.numerics.tails import t_isf
 from isonomy.options import checked
 from isonomy.report import Document, Entry, wording
 from isonomy.report.document import FINGERPRINT
@@ -199,12 +200,14 @@ def _moves(results: Sequence[Evidence], movements: Sequence[Movement]) -> Iterat
             continue
         values, errors, rows = np.array(triples).T
         at, spread = (np.log(values), errors / values) if ratio else (values, errors)
-        error = float(np.hypot(spread[0], spread[-1]))
-        ends = at[-1] - at[0] + error * float(normal_isf(ALPHA)) * np.array([0.0, -1.0, 1.0])
+        # Errors are estimated from the rows: they divide by one less, and the chi-square becomes an F.
+        full, freedom = spread * np.sqrt(rows / np.maximum(rows - 1.0, 1.0)), max(float((rows - 1.0).sum()), 1.0)
+        error = float(np.hypot(full[0], full[-1]))
+        ends = at[-1] - at[0] + error * float(t_isf(ALPHA / 2, freedom)) * np.array([0.0, -1.0, 1.0])
         change, low, high = (np.exp(ends) if ratio else ends).tolist()
-        statistic, df = homogeneity(at, spread, rows)
-        mirrored = f"{statistic:.9g} {error:.9g}"
-        pvalue, kind = float(chi2_sf(statistic, df)), movements[-1].kind
+        statistic, df = homogeneity(at, full, rows)
+        pvalue, kind = float(fdtrc(df, freedom, statistic / df)), movements[-1].kind
+        mirrored = f"{homogeneity(at, spread, rows)[0]:.9g} {np.hypot(spread[0], spread[-1]):.9g}"
         yield Move(names[key], tuple(values.tolist()), kind, change, error, (low, high), pvalue, mirrored)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,21 +25,8 @@ from isonomy.monitoring import words
 from isonomy.monitoring.read import add_batches, batch_request, read
 from isonomy.monitoring.sequences import alarm as change
 from isonomy.monitoring.sequences.exact import LEAST_PRIOR, ExactSequence
-from isonomy.monitoring.sequences.score import (
-    MeanSequence,
-    PeopleSequence,
-    RateSequence,
-    batches_to_reach,
-)
-from isonomy.monitoring.sequences.strata import (
-    BatchCounts,
-    BatchMoments,
-    close_counts,
-    close_moments,
-    merge_moments,
-    sum_counts,
-    sum_moments,
-)
+from isonomy.monitoring.sequences.score import MeanSequence, PeopleSequence, RateSequence, batches_to_reach
+from isonomy.monitoring.sequences.strata import close, power_sums, sum_strata
 from isonomy.monitoring.state import (
     MonitorState,
     Unwritten,
@@ -66,6 +54,7 @@ from isonomy.options import (
 )
 from isonomy.results import Columns, Evidence, Note, Plan, column, note_if, open_call, phrases, provenance, question
 from isonomy.results.evidence import as_frame, plain_option
+from isonomy.results.storage import storable
 
 if TYPE_CHECKING:
     import altair as alt
@@ -79,6 +68,7 @@ VERDICTS = (Verdict.VIOLATION, Verdict.WITHIN_TOLERANCE, Verdict.INCONCLUSIVE)
 FREE = ("batch", "outcome", "prediction", "score", "better", "count", "missing", "missing_group")
 
 
+@storable
 @dataclass(frozen=True)
 class MixtureOption(Option):
     """The normal-mixture boundary behind tests and intervals.
@@ -228,6 +218,11 @@ def monitor(
     return conclude_monitor(state, plan, record(rows=sum(b.rows for b in state.batches), dropped=dropped, random=False))
 
 
+_DEFAULTS: dict[str, Any] = {
+    name: part.default for name, part in inspect.signature(monitor).parameters.items() if name not in ("data", "rows")
+}
+
+
 class Monitor:
     """`isonomy.monitor` batch by batch: a state of sums that is updated, saved and loaded.
 
@@ -252,20 +247,16 @@ class Monitor:
             if name in ("data", "batch") or name not in known:
                 raise UsageError(f"{name}: not an option of Monitor; update takes data and batch.")
             check(name, value, known[name])
-        self._options = options | {"metric": canonical(options.get("metric"))}
-        self._state = MonitorState()
-        self._plan_options(None)
-
-    def _plan_options(self, source: Any) -> MonitorPlan:
-        defaults = {name: part for name, part in _DEFAULTS.items() if part is not Ellipsis}
-        given = {name: part for name, part in self._options.items() if name not in ROW_DEFAULTS}
-        if absent := [name for name in _DEFAULTS if name not in {**defaults, **given} or given.get(name, 0) is None]:
-            absent = [name for name in absent if _DEFAULTS[name] is Ellipsis]
-            if absent:
-                raise MissingRole(f"{absent[0]}: it is required.")
-        if source is None and self._options.get("weight") is not None:
+        for name in ("metric", "groups"):
+            if options.get(name) is None:
+                raise MissingRole(f"{name}: it is required.")
+        if options.get("weight") is not None:
             raise UsageError(words.WEIGHTS)
-        return MonitorPlan(source, **{**defaults, **given})
+        self._reading = {name: value for name, value in options.items() if name in ROW_DEFAULTS}
+        self._options = {name: value for name, value in options.items() if name not in ROW_DEFAULTS}
+        self._options["metric"] = canonical(options["metric"])
+        self._state = MonitorState(options={name: written_option(value) for name, value in options.items()})
+        self._plan = MonitorPlan(None, **_DEFAULTS | self._options)  # type: ignore[arg-type]
 
     def update(self, data: object, *, batch: str, note: str = "") -> MonitorResult:
         """Count the rows of one batch, and return the result to date."""
@@ -283,31 +274,20 @@ class Monitor:
                     f"batch: {batch!r} has been counted already ({known.rows:,} rows on {known.at[:10]}). Give another "
                     "name, or restart the monitor."
                 )
-        reading = {name: value for name, value in self._options.items() if name in ROW_DEFAULTS}
-        options = {**_DEFAULTS, **self._options}
-        plan, _, record = open_call(
-            "monitor",
-            MonitorPlan,
-            {
-                **{name: value for name, value in options.items() if name not in ROW_DEFAULTS},
-                "data": data,
-                "rows": reading,
-            },
-        )
+        arguments = _DEFAULTS | self._options | {"data": data, "rows": self._reading}
+        plan, _, record = open_call("monitor", MonitorPlan, arguments)
         asked = dict(record().options)
         self._refuse_changes(asked)
-        entry = read(plan, batch)
+        tally = read(plan, batch)
         for known in state.current:
-            if entry.fingerprint and known.fingerprint == entry.fingerprint:
+            if tally.fingerprint and known.fingerprint == tally.fingerprint:
                 raise DataError(
                     f"data: these are the rows of batch {known.id!r} again (same fingerprint). A batch counts once."
                 )
-        entry.note = note
         if state.batches and not state.current and self._changed(asked):
             state.put_away()
-        add_batches(state, plan, entry)
+        add_batches(state, plan, tally, note)
         state.question = asked
-        state.options = {name: written_option(value) for name, value in self._options.items()}
         return self.result()
 
     def _changed(self, asked: Mapping[str, Any]) -> list[str]:
@@ -325,14 +305,12 @@ class Monitor:
 
     def result(self) -> MonitorResult:
         """The evidence to date, without new rows."""
-        state, rows = self._state, self._state.current
-        dropped: dict[str, int] = {}
-        for batch in rows:
-            for name, n in batch.dropped.items():
-                dropped[name] = dropped.get(name, 0) + n
-        options = state.question or plain_option({**_DEFAULTS, **self._options})
-        record = provenance("monitor", options, rows=sum(batch.rows for batch in rows), dropped=dropped)
-        return conclude_monitor(state, self._plan_options(None), record)
+        state, dropped = self._state, Counter[str]()
+        for batch in state.current:
+            dropped.update(batch.dropped)
+        options = state.question or plain_option(_DEFAULTS | self._options | self._reading)
+        record = provenance("monitor", options, rows=sum(batch.rows for batch in state.current), dropped=dropped)
+        return conclude_monitor(state, self._plan, record)
 
     @property
     def about(self) -> dict[str, Any]:
@@ -347,9 +325,9 @@ class Monitor:
 
     def save(self, path: str | Path) -> None:
         """Write the state to a JSON file, complete or not at all. It has sums of small groups: keep it as the rows."""
-        place = Path(path)
-        with locked(place):
-            save_state(self._state, place)
+        check("path", path, str | Path)
+        with locked(Path(path)):
+            save_state(self._state, Path(path))
 
     @classmethod
     def load(cls, path: str | Path, **options: Any) -> Self:
@@ -357,12 +335,18 @@ class Monitor:
 
         An option that decides what is tested can change only if no batch was counted since the last restart.
         """
+        check("path", path, str | Path)
         state = read_state(Path(path))
-        stored = {name: read_option(value, {"mixture": MixtureOption}) for name, value in state.options.items()}
-        loaded = cls(**{**stored, **options})
-        loaded._state = state
-        if state.current:
-            loaded._refuse_changes(state.question | plain_option(options))
+        try:
+            stored = {name: read_option(value) for name, value in state.options.items()}
+            loaded = cls(**stored | options)
+            loaded._state, state.options = state, loaded._state.options
+            loaded.result()
+        except (UsageError, DataError):
+            raise
+        except Exception as error:  # a file may hold anything
+            raise UsageError(f"{Path(path).name}: not a monitor's state ({type(error).__name__}: {error}).") from None
+        loaded._refuse_changes(state.question | plain_option(options))
         return loaded
 
 
@@ -407,55 +391,44 @@ class MonitorPlan(Plan):
             _ = self.requests
 
     def refusals(self) -> Iterator[tuple[bool, str]]:
-        ratio, tolerance, reference = self.scale != "difference", self.tolerance, self.reference
+        scale, tolerance, reference, number = self.scale, self.tolerance, self.reference, self.number
         yield (
             reference in ("highest", "lowest") if isinstance(reference, str) else False,
             f"reference: {reference!r} is not allowed in monitor; the best group may change from batch to batch. Give "
             "'rest', a group or a number.",
         )
-        if isinstance(reference, str) and reference not in ("rest", "population"):
+        named = reference in ("rest", "population") if isinstance(reference, str) else Number().admits(number)
+        if not named and self.group is None:
             raise UnknownOption("reference", reference, ("rest", "population", "a number", "a mapping"))
-        if not isinstance(reference, (str, Mapping, Group)) and not Number().admits(reference):
-            raise UnknownOption("reference", reference, ("rest", "population", "a number", "a mapping"))
-        yield (
-            isinstance(reference, Mapping) and not reference,
-            'reference: an empty mapping; give for instance {"race": "Caucasian"}.',
-        )
-        yield (
-            ratio and tolerance is not None and not 0 < tolerance < 1,
-            f"tolerance: {tolerance!r} is not allowed for scale={self.scale!r}; give a ratio between 0 and 1: 0.8 "
-            "tolerates ratios from 0.8 to 1.25.",
-        )
+        empty = isinstance(reference, Mapping) and not reference
+        yield empty, 'reference: an empty mapping; give for instance {"race": "Caucasian"}.'
         centers = self.center.values() if isinstance(self.center, Mapping) else [self.center]
+        for refused, name, value, instead in (
+            (tolerance is not None and not 0 < tolerance < 1, "tolerance", tolerance, words.RATIOS),
+            (any(c is not None and c <= 0 for c in centers), "center", self.center, "give a ratio above 0."),
+        ):
+            yield self.ratio and refused, f"{name}: {value!r} is not allowed for scale={scale!r}; {instead}"
         yield (
-            ratio and any(c is not None and c <= 0 for c in centers),
-            f"center: {self.center!r} is not allowed for scale={self.scale!r}; give a ratio above 0.",
+            (scale == "odds_ratio") != (self.method == "exact"),
+            f"scale: {scale!r} is not available with method={str(self.method)!r}; odds ratios need method='exact', "
+            "which has no other scale.",
         )
-        yield (
-            (self.scale == "odds_ratio") != (self.method == "exact"),
-            f"scale: {self.scale!r} is not available with method={str(self.method)!r}; odds ratios need "
-            "method='exact', which has no other scale.",
-        )
-        yield (
-            self.method == "exact" and self.number is not None,
-            "method: 'exact' is not available with a number as the reference; use 'mixture'.",
-        )
+        exact = self.method == "exact" and number is not None
+        yield exact, "method: 'exact' is not available with a number as the reference; use 'mixture'."
         if self.source is None:
             return
         yield self.source.reading.weight is not None, words.WEIGHTS
-        cluster, real = self.source.cluster is not None, [m.name for m in self.measures if not m.binary]
-        special = [m.name for m in self.measures if m.functional]
-        yield (
-            bool(special),
-            f"metric: {special[:1]} is not a mean over rows, which monitor needs; use flag on a period.",
-        )
-        yield cluster and ratio, f"scale: {self.scale!r} is not available with cluster; use 'difference'."
-        yield cluster and self.number is not None, "reference: a number is not available with cluster."
-        yield bool(cluster and real), f"cluster: not available with {real[:1]}, a metric that is not 0/1."
-        yield bool(ratio and real), f"scale: {self.scale!r} is not available with {real[:1]}, a metric that is not 0/1."
-        refuse_percent(not real and not ratio, tolerance)
-        if self.number is not None:
-            yield not real and not 0 <= self.number <= 1, f"reference: {self.number} cannot be a rate."
+        people, real = self.source.cluster is not None, [m.name for m in self.measures if not m.binary]
+        special = [m.name for m in self.measures if m.functional][:1]
+        yield bool(special), f"metric: {special} is not a mean over rows, which monitor needs; use flag on a period."
+        other = f"not available with {real[:1]}, a metric that is not 0/1."
+        yield people and self.ratio, f"scale: {scale!r} is not available with cluster; use 'difference'."
+        yield people and number is not None, "reference: a number is not available with cluster."
+        yield people and bool(real), f"cluster: {other}"
+        yield self.ratio and bool(real), f"scale: {scale!r} is {other}"
+        refuse_percent(not real and not self.ratio, tolerance)
+        if number is not None:
+            yield not real and not 0 <= number <= 1, f"reference: {number} cannot be a rate."
             yield len(self.measures) > 1, "reference: a number is not available with several metrics."
 
     @property
@@ -479,15 +452,19 @@ class MonitorPlan(Plan):
         group = self.reference if isinstance(self.reference, Group) else Group.from_mapping(self.reference)
         return group if self.source is None else self.source.labels.named([group])[0]
 
+    @property
+    def reach(self) -> float:
+        """The tolerance on the scale of differences, or of logarithms of ratios; 0 without one."""
+        return abs(float(np.log(self.tolerance or 1.0))) if self.ratio else self.tolerance or 0.0
+
     def null(self, groups: Sequence[Group]) -> tuple[FloatArray, FloatArray]:
         """The ends of the null of each group: the tolerance around the center."""
-        equal = 0.0 if self.scale == "difference" else 1.0
         centers = self.center if isinstance(self.center, Mapping) else {}
-        plain = equal if self.center is None or isinstance(self.center, Mapping) else float(self.center)
+        plain = float(self.ratio) if self.center is None or isinstance(self.center, Mapping) else float(self.center)
         center = np.array([float(centers.get(group.label, plain)) for group in groups])
-        if self.scale == "difference":
-            return center - (self.tolerance or 0.0), center + (self.tolerance or 0.0)
-        return center * (self.tolerance or 1.0), center / (self.tolerance or 1.0)
+        if self.ratio:
+            return center * (self.tolerance or 1.0), center / (self.tolerance or 1.0)
+        return center - self.reach, center + self.reach
 
     @cached_property
     def grouping(self) -> Grouping:
@@ -503,7 +480,6 @@ class MonitorPlan(Plan):
 
     @cached_property
     def metric_requests(self) -> tuple[Request, ...]:
-        """The request of each metric, with the batch, the reference group and the person as further keys."""
         return tuple(batch_request(self, measure) for measure in self.measures)
 
     @cached_property
@@ -527,29 +503,52 @@ class MonitorPlan(Plan):
 
 def estimate(state: MonitorState, plan: MonitorPlan, first: int, last: int) -> dict[str, Any]:
     """The evidence at every look of an epoch: arrays looks x lines, with the groups of each metric side by side."""
-    looks, number = last - first, len(state.metrics)
-    sums, groups = state.padded("sums", first, last, 8), state.groups
-    spread = state.padded("spread", first, last, 4) if any(batch.spread for batch in state.batches) else None
-    size = np.cumsum(np.stack([_filled(batch.sizes, len(groups)) for batch in state.batches[first:last]]), axis=0)
-    conditions = np.array([any(name == CONDITION for name, _ in group.items) for group in groups], dtype=bool)
-    present = np.tile((size > 0) | conditions, number) & ~np.tile([group == plan.group for group in groups], number)
+    groups, number, batches = state.groups, len(state.metrics), state.batches[first:last]
+    sums = state.padded("sums", first, last, 8)
+    spread = state.padded("spread", first, last, 4) if any(batch.spread for batch in batches) else [None] * number
+    sizes = [np.pad(np.asarray(batch.sizes, dtype=float), (0, len(groups) - len(batch.sizes))) for batch in batches]
+    size = np.tile(np.cumsum(np.stack(sizes), axis=0), number)
+    facts = [(any(name == CONDITION for name, _ in group.items), group == plan.group) for group in groups]
+    conditions, reference = np.tile(np.array(facts, dtype=bool).reshape(-1, 2).T, number)
+    present = ((size > 0) | conditions) & ~reference
     binary = [bool(fact["binary"]) for fact in state.metrics]
     # Rows of both sides: the third of four counts, or the fifth of eight moments.
-    sizes = [np.cumsum(part[..., [0, 2 if kind else 4]], axis=0) for part, kind in zip(sums, binary, strict=True)]
-    pairs = [_comparisons(groups, part, present, plan) + k * len(groups) for k, part in enumerate(sizes)]
+    rows = [np.cumsum(part[..., [0, 2 if kind else 4]], axis=0) for part, kind in zip(sums, binary, strict=True)]
+    pairs = [_comparisons(groups, part, present, plan) + k * len(groups) for k, part in enumerate(rows)]
     same = np.concatenate(pairs, axis=1)
-    tests = np.array([max(np.unique(same[t][present[t]]).size, 1) for t in range(looks)], dtype=float)
+    tests = np.array([max(np.unique(line[known]).size, 1) for line, known in zip(same, present, strict=True)], float)
     parts = []
     for k in range(number):
-        totals = np.array([batch.totals[k] for batch in state.batches[first:last]], dtype=float)
-        people = None if spread is None else spread[k]
-        parts.append(_estimate_metric(plan, groups, sums[k], totals, people, tests, binary=binary[k]))
+        totals = np.array([batch.totals[k][: 2 if binary[k] else 3] for batch in batches], dtype=float)
+        parts.append(_follow(plan, groups, sums[k], totals, spread[k], tests, binary=binary[k]))
+    floor = np.concatenate([part.pop("floor") for part in parts], axis=1)
+    level: FloatArray = np.full(present.shape, plan.alpha)
+    if plan.boundary.interval == "simultaneous":
+        level = plan.alpha * late_shares(present, floor) / tests[:, None]
+    for k, part in enumerate(parts):
+        sequence, prior = part.pop("sequence"), part.pop("prior")
+        mine = level[:, k * len(groups) : (k + 1) * len(groups)]
+        part["ci_low"], part["ci_high"] = sequence.interval(prior, mine, plan.boundary.side)
+        if plan.tolerance is not None:
+            part["batches_needed"] = batches_to_reach(sequence.information, prior, plan.reach, mine)
     columns = {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
-    return columns | {"size": np.tile(size, number), "present": present, "same": same, "tests": tests}
+    share = late_shares(present, columns["log_evidence"])
+    return columns | {"size": size, "present": present, "same": same, "tests": tests, "share": share}
 
 
-def _filled(values: Sequence[float], size: int) -> FloatArray:
-    return np.concatenate([np.asarray(values, dtype=float), np.zeros(size - len(values))])
+def late_shares(present: BoolArray, log_evidence: FloatArray) -> FloatArray:
+    """The share of an equal part of alpha that is left for each line; 1 for those that are present from the start.
+
+    A comparison at the threshold m/alpha that has reached the e-value e will still cross m'/alpha with probability at
+    most e alpha/m', by Ville's inequality. When the number of comparisons grows from m to m', those that are there
+    give up e alpha (1/m - 1/m') each, and the new ones get what the least of them gives up, or less: alpha e/m' each,
+    with e at most 1. The sum stays below alpha, whichever hypotheses are true.
+    """
+    share = np.ones(present.shape[1])
+    for t in np.flatnonzero((present[1:] & ~present[:-1]).any(axis=1)):
+        left = share * np.exp(np.minimum(np.nan_to_num(log_evidence[t], nan=0.0), 0.0))
+        share[present[t + 1] & ~present[t]] = left[present[t]].min(initial=1.0)
+    return share
 
 
 def _comparisons(groups: Sequence[Group], sizes: FloatArray, present: BoolArray, plan: MonitorPlan) -> IntArray:
@@ -558,7 +557,6 @@ def _comparisons(groups: Sequence[Group], sizes: FloatArray, present: BoolArray,
     same = np.tile(np.arange(size), (looks, 1))
     if not isinstance(plan.reference, str):
         return same
-    n1, n0 = sizes[..., 0], sizes[..., 1]
     by_columns: dict[tuple[str, ...], list[int]] = {}
     for j, group in enumerate(groups):
         by_columns.setdefault(tuple(name for name, _ in group.items), []).append(j)
@@ -568,12 +566,12 @@ def _comparisons(groups: Sequence[Group], sizes: FloatArray, present: BoolArray,
         here = present[:, places]
         first, second = here.argmax(axis=1), len(places) - 1 - here[:, ::-1].argmax(axis=1)
         rows, (i, j) = np.arange(looks), (np.array(places)[first], np.array(places)[second])
-        mirrored = (here.sum(axis=1) == 2) & (n1[rows, i] == n0[rows, j]) & (n0[rows, i] == n1[rows, j])
+        mirrored = (here.sum(axis=1) == 2) & (sizes[rows, i] == sizes[rows, j, ::-1]).all(axis=1)
         same[rows[mirrored], j[mirrored]] = i[mirrored]
     return same
 
 
-def _estimate_metric(
+def _follow(
     plan: MonitorPlan,
     groups: Sequence[Group],
     given: FloatArray,
@@ -582,63 +580,62 @@ def _estimate_metric(
     tests: FloatArray,
     *,
     binary: bool,
-) -> dict[str, FloatArray]:
-    number, side, (low, high) = plan.number, plan.boundary.side, plan.null(groups)
-    shape = given.shape[:2]
+) -> dict[str, Any]:
+    """One metric: its sequence, the e-values against the null, and the alarms."""
+    side, (low, high), shape = plan.boundary.side, plan.null(groups), given.shape[:2]
+    gate, clusters, pivot = np.ones(shape, dtype=bool), np.full(shape, np.inf), 0.0
+    batches = given[..., :4].reshape(*shape, 2, 2)
+    if not binary:  # sums of powers about the mean of all rows
+        pivot = float(np.average(totals[:, 1], weights=totals[:, 0])) if totals[:, 0].any() else 0.0
+        batches = power_sums(given.reshape(*shape, 2, 4), pivot)
+        totals = power_sums(np.pad(totals, ((0, 0), (0, 1))), pivot)
+    number = None if plan.number is None else plan.number - pivot
     prior = np.broadcast_to(_prior(plan, totals, binary=binary)[:, None], shape)
-    gate, clusters = np.ones(shape, dtype=bool), np.full(shape, np.inf)
+    strata = close(batches, number=number is not None)
     sequence: Any
-    if binary:
-        counts = BatchCounts(*np.moveaxis(given[..., :4], -1, 0))
-        strata = close_counts(counts, number=number is not None)
-        sums = sum_counts(strata, number)
-        n1, n0 = counts.n1, counts.n0
-        mine, theirs = counts.s1 / np.maximum(n1, 1.0), counts.s0 / np.maximum(n0, 1.0)
-        if plan.scale == "odds_ratio":
-            sequence = ExactSequence(strata, max(LEAST_PRIOR, abs(float(np.log(plan.tolerance or 1.0)))))
-        elif spread is None:
-            sequence = RateSequence(sums, plan.scale, number)
-        else:
-            clusters = spread[..., 3]
-            sequence = PeopleSequence(sums, np.moveaxis(spread[..., :3], -1, 0), clusters)
-    else:
-        moments = BatchMoments(*np.moveaxis(given, -1, 0))
-        closed = close_moments(moments, number=number is not None)
-        sums = sum_moments(closed, number)
-        n1, n0, mine, theirs = moments.n1, moments.n0, moments.mean1, moments.mean0
-        sequence = MeanSequence(closed, sums, number)
+    if not binary:
+        sequence = MeanSequence(strata, number)
         skewness, rows = sequence.skewness()
         with np.errstate(all="ignore"):  # the gate of every mean, for as many tests as there are
             third, variance = skewness / rows**2, 1.0 / rows
             gate = np.stack([~too_skewed(third[t], variance[t], plan.alpha, int(m)) for t, m in enumerate(tests)])
-    level = plan.alpha / tests[:, None] if plan.boundary.interval == "simultaneous" else plan.alpha
-    ci_low, ci_high = sequence.interval(prior, np.broadcast_to(level, shape), side)
-    alarms = change.Alarms(np.full(shape, np.nan), np.zeros(shape, dtype=bool), np.full(shape, -1.0))
-    if plan.run_length is not None and plan.scale == "difference":
-        if not binary:
-            increments = change.mean_increments(sequence, prior, low, high, gate, side=side)
-        else:
-            effect = None if spread is None else _earlier_effect(spread[..., 0], sums.vc)
-            increments = change.rate_increments(strata, prior, low, high, side=side, number=number, effect=effect)
-        alarms = change.detect(increments, np.broadcast_to(plan.run_length * tests[:, None], shape))
+    elif plan.scale == "odds_ratio":
+        sequence = ExactSequence(strata, max(LEAST_PRIOR, plan.reach))
+    elif spread is None:
+        sequence = RateSequence(sum_strata(strata, number), plan.scale, number)
+    else:
+        clusters = spread[..., 3]
+        sequence = PeopleSequence(sum_strata(strata), np.moveaxis(spread[..., :3], -1, 0), clusters)
+    sums = sequence.sums
+    (n1, s1, *_), (n0, s0, *_) = np.moveaxis(batches, (2, 3), (0, 1))
+    alarms = change.Alarms(np.full(shape, np.nan), np.zeros(shape, dtype=bool), np.full(shape, np.nan))
     with np.errstate(all="ignore"):
-        facing = theirs if number is None else np.full_like(theirs, number)
-        batch = {"difference": mine - facing, "ratio": mine / facing}.get(plan.scale, np.full(shape, np.nan))
-        reach = None if plan.tolerance is None else abs(float(np.log(plan.tolerance))) if plan.ratio else plan.tolerance
-        pace = np.diff(sequence.information, axis=0, prepend=0.0)
+        if plan.run_length is not None and plan.scale != "odds_ratio":
+            if not binary:
+                steps = change.mean_increments(sequence, prior, low, high, gate, side=side)
+            else:
+                effect = None
+                if spread is not None:  # the design effect of people who return, at the look before
+                    now = np.where(sums.vc > 0, spread[..., 0] / sums.vc, 1.0)
+                    effect = np.maximum(np.concatenate([np.ones_like(now[:1]), now[:-1]]), 1.0)
+                steps = change.rate_increments(
+                    strata, prior, low, high, scale=plan.scale, side=side, number=number, effect=effect
+                )
+            alarms = change.detect(*steps, np.broadcast_to(plan.run_length * tests[:, None], shape))
+        mine, theirs = s1 / n1 + pivot, (s0 / n0 if number is None else np.full(shape, number)) + pivot
+        apart = {"difference": mine - theirs, "ratio": mine / theirs, "odds_ratio": np.full(shape, np.nan)}[plan.scale]
         return {
             "n": np.cumsum(n1, axis=0),
             "batch_n": n1,
             "batches": np.cumsum(n1 > 0, axis=0).astype(float),
-            "batch_disparity": np.where((n1 > 0) & ((n0 > 0) | (number is not None)), batch, np.nan),
+            "batch_disparity": np.where(np.isfinite(apart), apart, np.nan),
             "closed": sums.w > 0,
-            "estimate": sums.p1 / sums.w,
-            "reference_value": sums.p0 / sums.w,
+            "estimate": sums.p1 / sums.w + pivot,
+            "reference_value": sums.p0 / sums.w + pivot,
             "disparity": sequence.value,
-            "ci_low": ci_low,
-            "ci_high": ci_high,
             "log_evidence": sequence.evidence(low, high, prior, side),
-            "usable": np.isfinite(sequence.information) & ~np.isnan(prior),
+            "started": ~np.isnan(prior),
+            "constant": ~np.isfinite(sequence.information),
             "zero": (sums.p0 <= 0) & (sums.w > 0) & plan.ratio,
             "gate": gate,
             "clusters": clusters,
@@ -647,38 +644,24 @@ def _estimate_metric(
             "since": alarms.since,
             "low": np.broadcast_to(low, shape),
             "high": np.broadcast_to(high, shape),
-            "batches_needed": np.full(shape, np.nan)
-            if reach is None
-            else batches_to_reach(sequence.information, prior, pace, reach, np.broadcast_to(level, shape)),
+            "floor": np.broadcast_to(sequence.least_evidence(prior, side), shape),
+            "sequence": sequence,
+            "prior": prior,
         }
-
-
-def _earlier_effect(variance: FloatArray, independent: FloatArray) -> FloatArray:
-    """The design effect of people who return, at the look before."""
-    ratio = np.where(independent > 0, variance / np.where(independent > 0, independent, 1.0), 1.0)
-    return np.maximum(np.concatenate([np.ones_like(ratio[:1]), ratio[:-1]]), 1.0)
 
 
 def _prior(plan: MonitorPlan, totals: FloatArray, *, binary: bool) -> FloatArray:
     """The prior's standard deviation at each look; NaN until enough rows were counted, and then fixed."""
     if plan.method == "exact":
         return np.full(len(totals), LEAST_PRIOR)
-    prior, whole = np.full(len(totals), np.nan), np.zeros(4)
-    for t, total in enumerate(totals):
-        if binary:
-            whole[:2] += total[:2]
-            n, cases = whole[:2]
-            ready, deviation = min(cases, n - cases) >= CASES, np.sqrt(max(cases * (n - cases), 0.0)) / max(n, 1.0)
-        else:
-            whole = merge_moments(whole, np.append(total, 0.0))
-            ready, deviation = whole[0] >= ROWS, np.sqrt(whole[2] / max(whole[0], 1.0))
-        if ready:
-            least = 0.2 if plan.ratio else 0.1 * deviation
-            tolerance = 0.0 if plan.tolerance is None else plan.tolerance
-            tolerated = abs(float(np.log(tolerance))) if plan.ratio and tolerance else tolerance
-            prior[t:] = plan.boundary.prior or max(tolerated, least)
-            break
-    return prior
+    n, x, *more = np.cumsum(totals, axis=0).T
+    ready = np.minimum(x, n - x) >= CASES if binary else n >= ROWS
+    if not ready.any():
+        return np.full(len(totals), np.nan)
+    t = int(ready.argmax())
+    squares = x[t] if binary else more[0][t]
+    least = 0.2 if plan.ratio else 0.1 * float(np.sqrt(max(squares / n[t] - (x[t] / n[t]) ** 2, 0.0)))
+    return np.where(np.arange(len(totals)) >= t, plan.boundary.prior or max(plan.reach, least), np.nan)
 
 
 # ---- decide
@@ -689,43 +672,44 @@ def decide(columns: Mapping[str, Any], plan: MonitorPlan) -> dict[str, Any]:
 
     A violation that was once shown stays (not with e-BH, whose flags may be withdrawn).
     """
-    tested = columns["present"] & columns["closed"] & columns["usable"] & (columns["n"] >= plan.min_size)
-    tested &= ~columns["zero"] & (columns["clusters"] >= FEWEST_BUCKETS) & columns["gate"]
-    log_e = np.where(tested, columns["log_evidence"], -np.inf)
-    best = np.maximum.accumulate(log_e, axis=0)
-    followed = np.logical_or.accumulate(tested, axis=0)
-    pvalue = np.where(followed, np.minimum(np.exp(-np.maximum(best, 0.0)), 1.0), np.nan)
-    now_p = np.where(tested, np.minimum(np.exp(-np.maximum(log_e, 0.0)), 1.0), np.nan)
-    adjusted = np.full(pvalue.shape, np.nan)
-    method = {"holm": "holm", "e-bh": "bh", "none": "none"}[plan.adjust]
-    for t, p in enumerate(now_p if plan.adjust == "e-bh" else pvalue):
-        # A group that is listed and not yet tested counts among the comparisons, with a p-value of 1.
-        listed_p = np.where(np.isnan(p) & columns["present"][t], 1.0, p)
-        adjusted[t] = np.where(np.isnan(p), np.nan, adjust_pvalues(listed_p, method, columns["same"][t]))
-    if plan.adjust != "e-bh":
-        adjusted = np.where(np.isnan(adjusted), np.nan, np.fmin.accumulate(adjusted, axis=0))
-    shown = adjusted <= plan.alpha
-    center = np.sqrt(columns["low"] * columns["high"]) if plan.ratio else (columns["low"] + columns["high"]) / 2.0
-    with np.errstate(all="ignore"):
-        ends = [np.log(end / center) if plan.ratio else end - center for end in (columns["ci_low"], columns["ci_high"])]
-    reach = None if plan.tolerance is None else abs(float(np.log(plan.tolerance))) if plan.ratio else plan.tolerance
-    within = inside(ends[0], ends[1], reach, plan.boundary.side) & tested
-    status = np.full(tested.shape, Status.OK, dtype=object)
+    status = np.full(columns["present"].shape, Status.OK, dtype=object)
     for refused, kind in (
         (~columns["gate"], Status.SKEWED),
         (columns["clusters"] < FEWEST_BUCKETS, Status.FEW_CLUSTERS),
-        (columns["closed"] & ~columns["usable"], Status.TOO_SMALL),
+        (columns["constant"], Status.CONSTANT),
+        (~columns["started"], Status.TOO_SMALL),
         (columns["zero"], Status.ZERO_BASELINE),
         (~columns["closed"], Status.EMPTY),
         (columns["n"] < plan.min_size, Status.TOO_SMALL),
         (~columns["present"] & (columns["size"] > 0), Status.REFERENCE),
     ):
         status[refused] = kind
+    tested = (status == Status.OK) & columns["present"]
+    log_e = np.where(tested, columns["log_evidence"], np.nan)
+    with np.errstate(over="ignore"):
+        p_now, evalue = np.minimum(np.exp(-log_e), 1.0), np.exp(np.minimum(log_e, 700.0))
+    pvalue = np.fmin.accumulate(p_now, axis=0)
+    judged, method = (p_now, "bh") if plan.adjust == "e-bh" else (pvalue, plan.adjust)
+    if plan.adjust == "holm":
+        judged = np.minimum(judged / np.maximum(columns["share"], 1e-300), 1.0)
+    # A group that is listed and not yet tested counts among the comparisons, with a p-value of 1.
+    listed_p = np.where(np.isnan(judged) & columns["present"], 1.0, judged)
+    lines = zip(listed_p, columns["same"], strict=True)
+    adjusted = np.where(np.isnan(judged), np.nan, [adjust_pvalues(p, method, same) for p, same in lines])
+    if plan.adjust != "e-bh":
+        adjusted = np.where(np.isnan(adjusted), np.nan, np.fmin.accumulate(adjusted, axis=0))
+    with np.errstate(all="ignore"):
+        low, high = columns["ci_low"], columns["ci_high"]
+        if plan.ratio:
+            low, high = (np.log(end / np.sqrt(columns["low"] * columns["high"])) for end in (low, high))
+        else:
+            low, high = (end - (columns["low"] + columns["high"]) / 2.0 for end in (low, high))
+    within = inside(low, high, None if plan.tolerance is None else plan.reach, plan.boundary.side) & tested
     return {
         "pvalue": pvalue,
         "adjusted_pvalue": adjusted,
-        "evalue": np.where(tested, np.exp(np.minimum(columns["log_evidence"], 700.0)), np.nan),
-        "code": np.where(shown, 0, np.where(within, 1, 2)),
+        "evalue": evalue,
+        "code": np.where(adjusted <= plan.alpha, 0, np.where(within, 1, 2)),
         "status": status,
         "tested": tested,
     }
@@ -733,62 +717,56 @@ def decide(columns: Mapping[str, Any], plan: MonitorPlan) -> dict[str, Any]:
 
 def conclude_monitor(state: MonitorState, plan: MonitorPlan, record: Any) -> MonitorResult:
     """Every epoch has an error rate of its own; the result is the last look of the last one, with the whole history."""
-    starts = [epoch["from"] for epoch in state.epochs]
-    looks: dict[str, list[Any]] = {name: [] for name in BY_BATCH}
+    starts, lines = [epoch["from"] for epoch in state.epochs], len(state.groups) * len(state.metrics)
+    looks: dict[str, list[Any]] = {name: [np.zeros((0, lines))] for name in BY_BATCH}
     columns: dict[str, Any] = {}
-    lines = len(state.groups) * len(state.metrics)
     for first, last in zip(starts, [*starts[1:], len(state.batches)], strict=True):
-        if first == last:
-            columns = {}
-            continue
-        columns = estimate(state, plan, first, last)
-        columns |= decide(columns, plan)
-        known = columns["tested"]
-        columns["since"] = np.where(columns["raised"], columns["since"] + first, np.nan)
-        for name, (part, judged) in BY_BATCH.items():
-            looks[name].append(np.where(known, columns[part], np.nan) if judged else columns[part].astype(float))
-    groups = tuple(state.groups) * len(state.metrics)
+        columns = estimate(state, plan, first, last) if first < last else {}
+        if columns:
+            columns |= decide(columns, plan)
+            columns["since"] = columns["since"] + first
+            for name, (part, judged) in BY_BATCH.items():
+                looks[name].append(np.where(columns["tested"] | (not judged), columns[part], np.nan))
+
+    def last_look(name: str, blank: Any = np.nan) -> Any:
+        return columns[name][-1] if name in columns else np.full(lines, blank)
+
+    names, start = tuple(batch.id for batch in state.batches), starts[-1]
     facts = [fact for fact in state.metrics for _ in state.groups]
-    now_ = {name: values[-1] for name, values in columns.items() if np.ndim(values) == 2}
-    blank = np.full(lines, np.nan)
-    names = tuple(batch.id for batch in state.batches)
-    codes = now_.get("code", np.full(lines, 2))
+    codes, status, judged = last_look("code", 2), last_look("status", Status.EMPTY), last_look("tested", False)
     verdicts = tuple(VERDICTS[int(code)] for code in codes)
-    status = now_.get("status", np.full(lines, Status.EMPTY, dtype=object))
-    judged = now_.get("tested", np.zeros(lines, dtype=bool))
     lower = np.array([fact["lower"] if plan.better is None else plan.better == "lower" for fact in facts], dtype=bool)
-    middle = (now_["low"] + now_["high"]) / 2.0 if now_ else blank
-    better = (now_.get("disparity", blank) > middle) != lower
-    first_shown = _first(columns, "code", names, starts[-1], lines, lambda code: code == 0)
-    last_alarm, since = _last_alarm(columns, names, starts[-1], lines)
-    concerned = [v for v, s in zip(verdicts, status, strict=True) if s is not Status.REFERENCE]
-    shown = np.array([v is Verdict.VIOLATION for v in verdicts], dtype=bool)
-    numbers: dict[str, Any] = {name: now_.get(name, np.zeros(lines)) for name in ("size", "n", "batches")}
-    numbers |= {name: now_.get(name, blank) for name in ("estimate", "reference_value", "disparity", "evidence")}
-    numbers |= {name: now_.get(name, blank) for name in ("evalue", "pvalue", "adjusted_pvalue")}
+    better = (last_look("disparity") > (last_look("low") + last_look("high")) / 2.0) != lower
+    first_shown, alarm, since = ([""] * lines for _ in range(3))
+    for j in range(lines if columns else 0):
+        if codes[j] == 0:  # since when it has been shown without interruption
+            first_shown[j] = names[start + int((np.append(-1, np.flatnonzero(columns["code"][:, j] != 0))).max()) + 1]
+        if (raised := np.flatnonzero(columns["raised"][:, j])).size:
+            alarm[j], since[j] = names[start + raised[-1]], names[int(columns["since"][raised[-1], j])]
+    direction = np.where(codes == 0, np.where(better, words.FAVORED, words.DISFAVORED), "").tolist()
     drawn = judged | (status == Status.SKEWED)
-    numbers |= {name: np.where(drawn, now_.get(name, blank), np.nan) for name in ("ci_low", "ci_high")}
-    numbers |= {name: np.concatenate(part) if part else np.zeros((0, lines)) for name, part in looks.items()}
+    needed = np.where(judged & (codes == 2), last_look("batches_needed"), np.nan)
+    plain = ("estimate", "reference_value", "disparity", "evidence", "evalue", "pvalue", "adjusted_pvalue")
+    numbers: dict[str, Any] = {name: last_look(name, 0.0) for name in ("size", "n", "batches")}
+    numbers |= {name: last_look(name) for name in plain}
+    numbers |= {name: np.where(drawn, last_look(name), np.nan) for name in ("ci_low", "ci_high")}
+    numbers |= {name: np.concatenate(part) for name, part in looks.items()}
     result = MonitorResult(
         null=words.null(plan),
-        verdict=overall(concerned),
+        verdict=overall([v for v, s in zip(verdicts, status, strict=True) if s is not Status.REFERENCE]),
         notes=(),
         provenance=record,
-        groups=groups,
+        groups=tuple(state.groups) * len(state.metrics),
         status=status,
         metrics=tuple(fact["name"] for fact in facts),
         shares=tuple(bool(fact["share"]) for fact in facts),
         **numbers,
         verdicts=verdicts,
-        direction=tuple(
-            "" if not s else words.FAVORED if b else words.DISFAVORED for s, b in zip(shown, better, strict=True)
-        ),
-        first_shown=first_shown,
-        alarm=last_alarm,
-        since=since,
-        batches_needed=None
-        if plan.tolerance is None
-        else np.where(judged & (codes == 2), now_.get("batches_needed", blank), np.nan),
+        direction=tuple(direction),
+        first_shown=tuple(first_shown),
+        alarm=tuple(alarm),
+        since=tuple(since),
+        batches_needed=None if plan.tolerance is None else needed,
         batch_names=names,
         batch_rows=tuple(batch.rows for batch in state.batches),
         restarts=tuple(starts[1:]),
@@ -800,76 +778,44 @@ def conclude_monitor(state: MonitorState, plan: MonitorPlan, record: Any) -> Mon
         adjust=plan.adjust,
         tolerance=plan.tolerance,
         center=None if isinstance(plan.center, Mapping) else plan.center,
-        run_length=plan.run_length if plan.scale == "difference" else None,
+        run_length=plan.run_length if plan.scale != "odds_ratio" else None,
         comparisons=int(columns["tests"][-1]) if columns else 0,
     )
-    return replace(result, notes=notes(result, state, plan, columns))
+    return replace(result, notes=tuple(notes(result, state, plan, columns)))
 
 
-def _first(
-    columns: Mapping[str, Any], name: str, names: Sequence[str], start: int, lines: int, holds: Any
-) -> tuple[str, ...]:
-    """The batch at which a verdict was first reached, and still holds; "" for none."""
-    if not columns:
-        return ("",) * lines
-    hit = holds(columns[name])
-    hit = np.flip(np.logical_and.accumulate(np.flip(hit, axis=0), axis=0), axis=0)
-    return tuple(names[start + int(t)] if known else "" for t, known in zip(hit.argmax(axis=0), hit[-1], strict=True))
-
-
-def _last_alarm(
-    columns: Mapping[str, Any], names: Sequence[str], start: int, lines: int
-) -> tuple[tuple[str, ...], ...]:
-    """The batch of the last alarm of each line, and the batch since which; "" for none."""
-    if not columns:
-        return ("",) * lines, ("",) * lines
-    raised = columns["raised"]
-    last = len(raised) - 1 - raised[::-1].argmax(axis=0)
-    pairs = [
-        (names[start + int(t)], names[int(columns["since"][t, j])]) if raised[t, j] else ("", "")
-        for j, t in enumerate(last)
-    ]
-    return tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
-
-
-def notes(
-    result: MonitorResult, state: MonitorState, plan: MonitorPlan, columns: Mapping[str, Any]
-) -> tuple[Note, ...]:
+def notes(result: MonitorResult, state: MonitorState, plan: MonitorPlan, columns: Mapping[str, Any]) -> Iterator[Note]:
     """What the reader must know about the rows, and about groups that are not judged."""
-    batches = state.current
-    parts: list[Note] = []
-    if any(result.provenance.dropped.values()):
-        parts.append(Note("dropped", values=result.provenance.dropped))
+    batches, dropped = state.current, result.provenance.dropped
+    if any(dropped.values()):
+        yield Note("dropped", values=dropped)
     for batch in batches[-1:]:
-        late = max(
-            [0, *(n for name, n in batch.dropped.items() if name in (plan.outcome, plan.prediction, plan.score))]
-        )
+        late = max([0, *(batch.dropped.get(role, 0) for role in (plan.outcome, plan.prediction, plan.score) if role)])
         if late > LATE * (batch.rows + late):
-            parts.append(Note("late_outcomes", values={"batch": batch.id, "share": late / (batch.rows + late)}))
+            yield Note("late_outcomes", values={"batch": batch.id, "share": late / (batch.rows + late)})
         if not batch.rows:
-            parts.append(Note("empty_batch", values={"batch": batch.id}))
-    if columns and len(batches) > 1:
-        fresh = columns["present"][-1] & ~columns["present"][-2]
-        values = {"batch": batches[-1].id, "least": plan.min_size}
-        parts += note_if("new_groups", [result.names[j] for j in np.flatnonzero(fresh)], **values)
+            yield Note("empty_batch", values={"batch": batch.id})
     if columns:
+        names, shares = np.array(result.names, dtype=object), columns["share"]
+        fresh = columns["present"][-1] & ~columns["present"][-2] if len(batches) > 1 else np.zeros(names.size, bool)
+        yield from note_if("new_groups", names[fresh].tolist(), batch=batches[-1].id, least=plan.min_size)
+        if plan.adjust == "holm":
+            yield from note_if("late_groups", names[shares < 1.0].tolist(), share=float(shares.min(initial=1.0)))
         for k, fact in enumerate(state.metrics):
-            totals = np.array([batch.totals[k] for batch in batches], dtype=float).sum(axis=0)
-            if fact["binary"] and min(totals[1], totals[0] - totals[1]) < CASES and plan.method != "exact":
-                values = {"least": CASES, "cases": float(totals[1]), "others": float(totals[0] - totals[1])}
-                parts.append(Note("not_started", values=values))
+            rows, cases = np.sum([batch.totals[k][:2] for batch in batches], axis=0).tolist()
+            if fact["binary"] and min(cases, rows - cases) < CASES and plan.method != "exact":
+                yield Note("not_started", values={"least": CASES, "cases": float(cases), "others": float(rows - cases)})
     for status, code in words.CONCERNS.items():
         small = [name for name, kind in zip(result.names, result.status, strict=True) if kind is status]
-        parts += note_if(code, small, least=plan.min_size)
-    if plan.run_length is not None and plan.scale != "difference":
-        parts.append(Note("no_alarm_of_ratios"))
-    return tuple(parts)
+        yield from note_if(code, small, least=plan.min_size)
+    if plan.run_length is not None and plan.scale == "odds_ratio":
+        yield Note("no_alarm_of_ratios")
 
 
 # ---- evidence
 
 
-# The history: its field, the column of the estimates it holds, and whether it is shown only where a group was judged.
+# The history: its field, the column of the estimates it holds, and whether it is shown only where a group is judged.
 BY_BATCH = {
     "batch_n": ("batch_n", False),
     "batch_disparity": ("batch_disparity", False),
@@ -999,9 +945,11 @@ class MonitorResult(Evidence):
     def worst_first(self) -> list[int]:
         """The judged lines: violations, then alarms, then the smallest p-values."""
         known = np.flatnonzero(~np.isnan(self.pvalue)).tolist()
-        return sorted(
-            known, key=lambda j: (self.verdicts[j] is not Verdict.VIOLATION, not self.alarm[j], self.pvalue[j])
-        )
+
+        def rank(j: int) -> tuple[bool, bool, float]:  # mirrored groups differ in the last digits
+            return self.verdicts[j] is not Verdict.VIOLATION, not self.alarm[j], float(f"{self.pvalue[j]:.9g}")
+
+        return sorted(known, key=rank)
 
     def headline(self) -> str:
         return words.headline(self) if self.answered else Evidence.headline(self)
@@ -1034,10 +982,3 @@ class MonitorResult(Evidence):
         from isonomy.monitoring.charts import over_time
 
         return over_time(self)
-
-
-_DEFAULTS: dict[str, Any] = {
-    name: Ellipsis if part.default is part.empty else part.default
-    for name, part in inspect.signature(monitor).parameters.items()
-    if name not in ("data", "rows")
-}

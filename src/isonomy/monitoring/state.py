@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,10 @@ import numpy as np
 from isonomy.errors import UsageError
 from isonomy.frames.groups import Cut, Group
 from isonomy.numerics.arrays import FloatArray
-from isonomy.options import Option
-from isonomy.results.storage import decode, encode, typed, write
+from isonomy.results.storage import decode, encode, storable, typed, write
 
 FORMAT = 1
+storable(Cut)
 
 
 def now() -> str:
@@ -32,8 +32,9 @@ class Batch:
     """One batch: its name, when it was counted, and its sums.
 
     ``sums`` are metrics x groups x (n1, s1, n0, s0), or rows, mean and central sums of both sides; ``totals`` are the
-    rows and their sum (and sum of squares) for each metric; ``sizes`` are the rows of each group. ``spread`` has, with
-    people who return, metrics x groups x (A A, A C, C C, buckets) to date. Groups that appear later are not listed.
+    rows and their sum (or mean and sum of squares) for each metric; ``sizes`` are the rows of each group. ``spread``
+    has, with people who return, metrics x groups x (A A, A C, C C, buckets) to date. Groups that appear later are not
+    listed.
     """
 
     id: str
@@ -74,14 +75,10 @@ class MonitorState:
 
     def put_away(self) -> None:
         """Archive the batches, before others are counted with other options."""
-        old = {"question": self.question, "groups": [encode(group) for group in self.groups], "metrics": self.metrics}
-        self.archive.append(old | {"epochs": self.epochs, "batches": [_whole(asdict(batch)) for batch in self.batches]})
+        stored = self.stored()
+        self.archive.append({name: stored[name] for name in ("question", "groups", "metrics", "epochs", "batches")})
         self.groups, self.metrics, self.batches = [], [], []
         self.epochs = [{"from": 0, "note": self.epochs[-1]["note"]}]
-
-    def counted(self) -> list[Any]:
-        """Every batch, in the order of counting."""
-        return [batch for old in self.archive for batch in old["batches"]] + [_whole(asdict(b)) for b in self.batches]
 
     def padded(self, part: str, first: int, last: int, width: int) -> FloatArray:
         """``part`` of the batches from ``first`` to ``last``: metrics x batches x groups x width, 0 where absent."""
@@ -93,24 +90,18 @@ class MonitorState:
                     values[k, t, : len(given), : given.shape[1]] = given
         return values
 
-    def to_json(self) -> str:
-        from isonomy import __version__
-
-        contents: dict[str, Any] = {
-            "isonomy_monitor": FORMAT,
-            "version": __version__,
-            **{name: value for name, value in asdict(self).items() if name not in ("groups", "batches")},
-            "groups": [encode(group) for group in self.groups],
-            "batches": [_whole(asdict(batch)) for batch in self.batches],
-        }
-        return json.dumps(contents | {"digest": _digest(contents)}, allow_nan=False, ensure_ascii=False)
+    def stored(self) -> dict[str, Any]:
+        """The state in plain JSON types."""
+        parts = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        groups, batches = [encode(group) for group in self.groups], [_whole(vars(batch)) for batch in self.batches]
+        return parts | {"groups": groups, "batches": batches}
 
 
 def _whole(value: Any) -> Any:
     """Whole numbers without a decimal point: counts are most of the file."""
     if isinstance(value, dict):
         return {name: _whole(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list):
         return [_whole(part) for part in value]
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
@@ -120,8 +111,13 @@ def _digest(contents: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
-def read_state(path: Path) -> MonitorState:
-    """The state in a file; raises `UsageError` for any other file."""
+def _counted(stored: Mapping[str, Any]) -> list[Any]:
+    """Every batch, in the order of counting."""
+    return [batch for part in (*stored["archive"], stored) for batch in part["batches"]]
+
+
+def read_stored(path: Path) -> dict[str, Any]:
+    """The contents of a state file; raises `UsageError` for any other file."""
     from isonomy import __version__
 
     try:
@@ -138,29 +134,33 @@ def read_state(path: Path) -> MonitorState:
         )
     if stored.get("digest") != _digest(stored):
         raise UsageError(f"{path.name}: its contents do not match their digest: the file was changed. Restore a copy.")
+    return stored
+
+
+def read_state(path: Path) -> MonitorState:
+    stored = read_stored(path)
     try:
-        names = ("question", "options", "metrics", "epochs", "buckets", "archive", "about")
-        return typed(
-            MonitorState(
-                **{name: stored[name] for name in names},
-                groups=[decode(group) for group in stored["groups"]],
-                batches=[typed(Batch(**batch)) for batch in stored["batches"]],
-            )
-        )
+        parts = {name: stored[name] for name in MonitorState.__dataclass_fields__}
+        parts["groups"] = [decode(group) for group in parts["groups"]]
+        parts["batches"] = [typed(Batch(**batch)) for batch in parts["batches"]]
+        return typed(MonitorState(**parts))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(f"{path.name}: not a monitor's state ({type(error).__name__}: {str(error)[:200]}).") from None
 
 
 def save_state(state: MonitorState, path: Path) -> None:
     """Write the file whole. A file with batches that ``state`` has not counted is not overwritten."""
+    from isonomy import __version__
+
+    contents = {"isonomy_monitor": FORMAT, "version": __version__, **state.stored()}
     if path.exists():
-        known = read_state(path).counted()
-        if state.counted()[: len(known)] != known:
+        known = _counted(read_stored(path))
+        if _counted(contents)[: len(known)] != known:
             raise UsageError(
                 f"{path.name}: it has batches that this monitor has not counted. Load it, and update that monitor."
             )
     try:
-        write(path, state.to_json())
+        write(path, json.dumps(contents | {"digest": _digest(contents)}, allow_nan=False, ensure_ascii=False))
     except OSError as error:
         raise UsageError(f"{path}: cannot be written ({error.strerror}).") from None
 
@@ -172,11 +172,11 @@ def locked(path: Path) -> Iterator[None]:
     try:
         handle = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
     except FileExistsError:
-        since = "unknown"
-        with contextlib.suppress(OSError):
-            since = lock.read_text(encoding="utf-8") or since
+        since = ""
+        with contextlib.suppress(OSError, ValueError):
+            since = lock.read_text(encoding="utf-8")
         raise UsageError(
-            f"{path.name}: another update is running (since {since}). If none is, delete {lock.name}."
+            f"{path.name}: another update is running (since {since or 'unknown'}). If none is, delete {lock.name}."
         ) from None
     except OSError as error:
         raise UsageError(f"{path}: cannot be written ({error.strerror}).") from None
@@ -195,25 +195,12 @@ class Unwritten(str):
     """The text of an option that a file cannot hold, such as a condition: it must be given again."""
 
 
-def written_option(value: object) -> Any:
-    if isinstance(value, Cut):
-        return {"cut": [value.column, list(value.edges)]}
-    if isinstance(value, Option):
-        return {"option": [value.name, asdict(value)]}
-    if isinstance(value, (list, tuple)):
-        return [written_option(part) for part in value]
+def written_option(value: object) -> dict[str, Any]:
     try:
         return {"value": encode(value)}
     except (TypeError, UsageError):  # an expression
         return {"text": str(value)}
 
 
-def read_option(stored: Any, options: Mapping[str, Any]) -> Any:
-    if isinstance(stored, list):
-        return [read_option(part, options) for part in stored]
-    ((kind, value),) = stored.items()
-    if kind == "cut":
-        return Cut(value[0], tuple(value[1]))
-    if kind == "option":
-        return options[value[0]](**value[1])
-    return decode(value) if kind == "value" else Unwritten(value)
+def read_option(stored: Mapping[str, Any]) -> Any:
+    return decode(stored["value"]) if "value" in stored else Unwritten(stored["text"])

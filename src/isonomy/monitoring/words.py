@@ -18,6 +18,7 @@ WEIGHTS = (
     "weight: not allowed in monitor. The errors of weighted rows are not followed over time; audit the rows of a "
     "period with flag."
 )
+RATIOS = "give a ratio between 0 and 1: 0.8 tolerates ratios from 0.8 to 1.25."
 VERDICTS = {
     "violation": "over all batches so far, the groups differ by more than chance explains.",
     "beyond": "over all batches so far, the groups differ by more than the tolerance, beyond what chance explains.",
@@ -68,6 +69,7 @@ ASSUMPTIONS = (
 CONCERNS = {
     Status.TOO_SMALL: "monitor_small",
     Status.EMPTY: "monitor_one_sided",
+    Status.CONSTANT: "monitor_constant",
     Status.SKEWED: "monitor_skewed",
     Status.FEW_CLUSTERS: "monitor_few_people",
     Status.ZERO_BASELINE: "monitor_zero",
@@ -80,13 +82,18 @@ register(
             "count all decisions at the same age."
         ),
         "empty_batch": "Batch {batch!r} has no row that counts.",
-        "new_groups": "New in batch {batch!r}: {groups}. It is tested from {least} rows on. A group that appears after "
-        "the first look adds to the error rate at most alpha divided by the number of comparisons.",
+        "new_groups": "New in batch {batch!r}: {groups}. It is tested from {least} rows on.",
+        "late_groups": lambda note: (
+            f"Appeared after the first look: {phrases.listed(note.groups)}. Part of the error rate had been used by "
+            f"then, so such groups are tested at a share of the level of the others, here at least "
+            f"{phrases.share(note.values['share'])}. A restart would give all groups the same level."
+        ),
         "not_started": "Nothing is judged before {least} cases and {least} others were counted; so far there are "
         "{cases:,.0f} and {others:,.0f}.",
         "no_alarm_of_ratios": "There is no alarm on this scale; the scale of differences has one.",
         "monitor_small": "Too few rows so far, so listed and not tested: {groups}.",
         "monitor_one_sided": "No batch so far has rows of both sides, or 20 of them together: {groups}.",
+        "monitor_constant": "All outcomes so far are equal, so nothing can be tested: {groups}.",
         "monitor_skewed": "The metric is too skewed for a verdict on so few rows so far: {groups}.",
         "monitor_few_people": "There are too few people so far to judge their spread by: {groups}.",
         "monitor_zero": "The reference has no case so far, so there is no ratio: {groups}.",
@@ -179,8 +186,6 @@ def any_time(result: MonitorResult) -> str:
     else:
         which = "for any group" if result.adjust == "holm" else "for a single group"
         rate = f"the chance that this monitor ever shows a difference that is not there, {which}, is at most {chance}."
-    if any(note.code == "new_groups" for note in result.notes) and result.adjust != "none":
-        rate = rate.removesuffix(".") + ", apart from what groups that appeared after the first look add to it."
     return (
         f"You may look after every batch, and stop or go on as you like: {rate} The price is a wider interval: about "
         "one and a half times that of a single look."

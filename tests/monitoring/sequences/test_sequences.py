@@ -16,15 +16,7 @@ from isonomy.monitoring.sequences.score import (
     log_evidence,
     ratio_rates,
 )
-from isonomy.monitoring.sequences.strata import (
-    BatchCounts,
-    BatchMoments,
-    close_counts,
-    close_moments,
-    merge_moments,
-    sum_counts,
-    sum_moments,
-)
+from isonomy.monitoring.sequences.strata import central_sums, close, power_sums, sum_strata
 from isonomy.numerics.arrays import FloatArray
 
 # Rows and cases of the group and of its reference in six batches.
@@ -39,7 +31,7 @@ BATCHES = np.array(
     ],
     dtype=float,
 )
-COUNTS = BatchCounts(*BATCHES.T[:, :, None])
+COUNTS = BATCHES.reshape(6, 1, 2, 2)  # looks x comparisons x sides x sums
 SIGMA = 0.1 * np.sqrt(0.38 * 0.62)
 # W, VC, z', I0, log E, difference, interval at each look; written by hand-checked code that is independent of this.
 EXPECTED = np.array(
@@ -60,7 +52,7 @@ def prior(value: float, like: FloatArray) -> FloatArray:
 
 @pytest.fixture
 def rates() -> RateSequence:
-    return RateSequence(sum_counts(close_counts(COUNTS)))
+    return RateSequence(sum_strata(close(COUNTS)))
 
 
 def test_differences_at_every_look(rates: RateSequence) -> None:
@@ -92,9 +84,10 @@ def test_nulls_other_than_equality(rates: RateSequence, null: float, z: float, e
 
 
 def test_constrained_rates(rates: RateSequence) -> None:
-    g, r, n1, n0 = (part[-1:] for part in rates.rates)
-    np.testing.assert_allclose(difference_rates(g, r, n1, n0, np.full_like(g, -0.05))[0, 0], 0.34678669, atol=1e-8)
-    np.testing.assert_allclose(ratio_rates(g, r, n1, n0, np.full_like(g, 0.8))[0, 0], 0.32481270, atol=1e-8)
+    assert rates.ratio is not None
+    g, r, ratio = (part[-1:] for part in (*rates.rates, rates.ratio))
+    np.testing.assert_allclose(difference_rates(g, r, ratio, np.full_like(g, -0.05))[0, 0], 0.34678669, atol=1e-8)
+    np.testing.assert_allclose(ratio_rates(g, r, ratio, np.full_like(g, 0.8))[0, 0], 0.32481270, atol=1e-8)
 
 
 def test_ratios(rates: RateSequence) -> None:
@@ -111,7 +104,7 @@ def test_ratios(rates: RateSequence) -> None:
 
 
 def test_no_case_in_the_group() -> None:
-    rates = RateSequence(sum_counts(BatchCounts(*np.array([200.0, 0, 800, 40])[:, None, None])))
+    rates = RateSequence(sum_strata(np.array([200.0, 0, 800, 40]).reshape(1, 1, 2, 2)))
     low, high = rates.interval(prior(0.02, rates.value), 0.05)
     found = [rates.statistic(0.0).item(), rates.information.item(), low.item(), high.item()]
     np.testing.assert_allclose(found, [-3.69472254, 4162.5, -0.0803235, -0.0079250], atol=1e-7)
@@ -140,30 +133,29 @@ def test_no_case_in_the_group() -> None:
     ],
 )
 def test_alarm(tolerance: float, sigma: float, omega: list[float], evidence: list[float]) -> None:
-    steps = alarm.rate_increments(close_counts(COUNTS), prior(sigma, COUNTS.n1), -tolerance, tolerance)
-    np.testing.assert_allclose(steps.omega[:, 0], omega, atol=1e-8)
-    found = alarm.detect(steps, np.full(COUNTS.n1.shape, np.inf))
+    steps = alarm.rate_increments(close(COUNTS), prior(sigma, COUNTS[..., 0, 0]), -tolerance, tolerance)
+    np.testing.assert_allclose(steps[1][:, 0], omega, atol=1e-8)
+    found = alarm.detect(*steps, np.full(COUNTS[..., 0, 0].shape, np.inf))
     np.testing.assert_allclose(found.evidence[:, 0], evidence, atol=1e-8)
     assert not found.raised.any()
-    limited = alarm.detect(steps, np.full(COUNTS.n1.shape, 0.999 * evidence[4]))
+    limited = alarm.detect(*steps, np.full(COUNTS[..., 0, 0].shape, 0.999 * evidence[4]))
     assert limited.raised[:, 0].tolist() == [False, False, False, False, True, False]
     assert limited.since[4, 0] >= 0
     assert limited.evidence[5, 0] < evidence[5]  # it begins again after an alarm
 
 
 def test_exact() -> None:
-    strata = close_counts(COUNTS)
-    likelihood = exact.log_likelihoods(strata)
+    sequence = exact.ExactSequence(close(COUNTS), 0.5)
+    likelihood = sequence.likelihoods
 
     def place(theta: float) -> int:
         return int(np.argmin(np.abs(exact.GRID - theta)))
 
     found = [likelihood[-1, 0, place(theta)] - likelihood[-1, 0, place(0.0)] for theta in (-1, -0.5, 0.5)]
     np.testing.assert_allclose(found, [4.98932239, 8.95637866, -23.11839679], atol=1e-8)
-    evidence = exact.grid_evidence(likelihood, 0.5)
-    np.testing.assert_allclose(evidence[-1, 0, place(0.0)], 7.19780974, atol=1e-8)
-    low, high = exact.exact_interval(evidence[-1], 0.05)
-    np.testing.assert_allclose([low[0], high[0]], np.exp([-1 - 0.05, -0.2 + 0.05]), rtol=1e-9)
+    np.testing.assert_allclose(sequence.grid[-1, 0, place(0.0)], 7.19780974, atol=1e-8)
+    low, high = sequence.interval(likelihood, 0.05)
+    np.testing.assert_allclose([low[-1, 0], high[-1, 0]], np.exp([-1 - 0.05, -0.2 + 0.05]), rtol=1e-9)
 
 
 def test_the_window_of_a_large_stratum_leaves_nothing_out() -> None:
@@ -185,8 +177,7 @@ def test_means() -> None:
         + sums([(5 * i + b) % 13 + b / 2 for i in range(30)])
         for b in range(4)
     ]
-    closed = close_moments(BatchMoments(*np.array(lines).T[:, :, None]))
-    means = MeanSequence(closed, sum_moments(closed))
+    means = MeanSequence(close(power_sums(np.array(lines).reshape(4, 1, 2, 4), 5.0)))
     t = means.value / np.sqrt(means.squared_error(0.0))
     found = [means.sums.w, means.value, means.variance, t, means.df, means.information]
     expected = [39.80166573, -0.92881666, 480.48195847, -1.68652468, 128.624801, 3.29704907]
@@ -224,9 +215,8 @@ def test_interval_ends_have_the_critical_evidence(rates: RateSequence) -> None:
 
 
 def test_relabeling_and_swapping_mirror(rates: RateSequence) -> None:
-    n1, s1, n0, s0 = COUNTS
-    other = RateSequence(sum_counts(close_counts(BatchCounts(n1, n1 - s1, n0, n0 - s0))))
-    swapped = RateSequence(sum_counts(close_counts(BatchCounts(n0, s0, n1, s1))))
+    relabeled = np.stack([COUNTS[..., 0], COUNTS[..., 0] - COUNTS[..., 1]], axis=-1)
+    other, swapped = (RateSequence(sum_strata(close(part))) for part in (relabeled, COUNTS[:, :, ::-1]))
     low, high = rates.interval(prior(SIGMA, rates.value), 0.05)
     for mirrored in (other, swapped):
         np.testing.assert_allclose(mirrored.value, -rates.value, atol=1e-12)
@@ -236,28 +226,28 @@ def test_relabeling_and_swapping_mirror(rates: RateSequence) -> None:
 
 
 def test_doubled_counts_double_the_information(rates: RateSequence) -> None:
-    twice = RateSequence(sum_counts(close_counts(BatchCounts(*(2 * part for part in COUNTS)))))
+    twice = RateSequence(sum_strata(close(2 * COUNTS)))
     np.testing.assert_allclose(twice.sums.w, 2 * rates.sums.w)
     np.testing.assert_allclose(twice.value, rates.value)
     np.testing.assert_allclose(twice.information, 2 * rates.information, rtol=0.01)  # N - 1 in VC
 
 
 def test_small_batches_wait_for_both_sides_and_20_rows() -> None:
-    given = BatchCounts(
-        *np.array([(0, 0, 9, 3), (2, 1, 5, 2), (1, 0, 3, 1), (30, 3, 0, 0), (0, 0, 1, 1)], float).T[:, :, None]
-    )
-    strata = close_counts(given)
-    assert strata.n1[:, 0].tolist() == [0, 0, 3, 0, 30]
-    assert strata.n0[:, 0].tolist() == [0, 0, 17, 0, 1]
-    assert strata.s1.sum() == given.s1.sum()
+    given = np.array([(0, 0, 9, 3), (2, 1, 5, 2), (1, 0, 3, 1), (30, 3, 0, 0), (0, 0, 1, 1)], float)
+    strata = close(given.reshape(5, 1, 2, 2))
+    assert strata[:, 0, 0, 0].tolist() == [0, 0, 3, 0, 30]
+    assert strata[:, 0, 1, 0].tolist() == [0, 0, 17, 0, 1]
+    assert strata[:, 0, 0, 1].sum() == given[:, 1].sum()
 
 
-def test_merged_moments_are_those_of_all_rows() -> None:
+def test_added_powers_are_those_of_all_rows() -> None:
     rng = np.random.default_rng(0)
-    x, y = rng.exponential(size=17), 1e6 + rng.exponential(size=9)
+    x, y = rng.exponential(size=17), 1e3 + rng.exponential(size=9)
 
     def sums(z: FloatArray) -> FloatArray:
         return np.array([z.size, z.mean(), ((z - z.mean()) ** 2).sum(), ((z - z.mean()) ** 3).sum()])
 
-    np.testing.assert_allclose(merge_moments(sums(x), sums(y)), sums(np.concatenate([x, y])), rtol=1e-9)
-    np.testing.assert_allclose(merge_moments(np.zeros(4), sums(y)), sums(y))
+    whole = sums(np.concatenate([x, y]))
+    merged = central_sums(power_sums(sums(x), whole[1]) + power_sums(sums(y), whole[1]))
+    np.testing.assert_allclose(merged + np.array([0, whole[1], 0, 0]), whole, rtol=1e-9)
+    assert (power_sums(np.zeros(4), whole[1]) == 0).all()

@@ -8,33 +8,32 @@ time V. Mixing over a normal prior N(0, sigma^2) on the disparity (Robbins 1970)
 which exceeds 1/alpha at any time with probability at most alpha. z' is z with its skewness taken into account
 (Cornish-Fisher, as for rates of few cases in `flag`). I0 is the information at no difference, for every null: with
 that at the null the ratios not rejected form no interval. The critical value therefore does not depend on the null.
+
+All arrays are looks x comparisons.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal
 
 import numpy as np
 from scipy.special import log_ndtr
 
 from isonomy.inference.decide import Alternative
-from isonomy.monitoring.sequences.strata import BatchMoments, StratumSums, weights
+from isonomy.monitoring.sequences.strata import StratumSums, central_sums, sum_strata, weights
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.roots import bisection
 from isonomy.numerics.tails import normal_isf, t_as_rare, t_sf
 
 EXTREME = 1e6  # the largest ratio; the smallest is its inverse
 FARTHEST = 40.0  # of critical values
+HALVINGS = 48
+BUCKETS = 64  # of people
+Ends = tuple[FloatArray, FloatArray]
 
-Scale = Literal["difference", "ratio"]
 
-
-def difference_rates(g: FloatArray, r: FloatArray, n1: FloatArray, n0: FloatArray, null: FloatArray) -> FloatArray:
-    """The likeliest p1 with p1 - p0 = null (Farrington and Manning 1990)."""
-    ratio = n0 / n1
+def difference_rates(g: FloatArray, r: FloatArray, ratio: FloatArray, null: FloatArray) -> FloatArray:
+    """The likeliest p1 with p1 - p0 = null (Farrington and Manning 1990); ``ratio`` is n0/n1."""
     a = 1.0 + ratio
     b = -(a + g + ratio * r + null * (ratio + 2.0))
     c = null**2 + null * (2.0 * g + a) + g + ratio * r
@@ -47,14 +46,26 @@ def difference_rates(g: FloatArray, r: FloatArray, n1: FloatArray, n0: FloatArra
     return np.clip(root, np.maximum(0.0, null), np.minimum(1.0, 1.0 + null))
 
 
-def ratio_rates(g: FloatArray, r: FloatArray, n1: FloatArray, n0: FloatArray, null: FloatArray) -> FloatArray:
+def ratio_rates(g: FloatArray, r: FloatArray, ratio: FloatArray, null: FloatArray) -> FloatArray:
     """The likeliest p1 with p1 / p0 = null."""
-    ratio = n0 / n1
     a = 1.0 + ratio
     b = -(null * (1.0 + ratio * r) + ratio + g)
     c = null * (g + ratio * r)
     root = 2.0 * c / (-b + np.sqrt(np.maximum(b**2 - 4.0 * a * c, 0.0)))  # the smaller root, without cancellation
     return np.clip(root, 0.0, np.minimum(1.0, null))
+
+
+def rates_at(
+    g: FloatArray, r: FloatArray, ratio: FloatArray | None, null: FloatArray, pooled: FloatArray, scale: str
+) -> tuple[FloatArray, FloatArray]:
+    """The likeliest rates of both sides at a null; ``ratio``: None if the reference is a number."""
+    equal = null == (0.0 if scale == "difference" else 1.0)
+    if scale == "difference":
+        p1 = r + null if ratio is None else difference_rates(g, r, ratio, null)
+    else:
+        p1 = null * r if ratio is None else ratio_rates(g, r, ratio, null)
+    p1 = np.where(equal, pooled, np.clip(p1, 0.0, 1.0))
+    return p1, np.where(equal, p1, p1 - null if scale == "difference" else p1 / null)
 
 
 def unskewed(z: FloatArray, third: FloatArray, variance: FloatArray) -> FloatArray:
@@ -63,36 +74,6 @@ def unskewed(z: FloatArray, third: FloatArray, variance: FloatArray) -> FloatArr
     safe = np.where(np.abs(a) < 1e-9, 1.0, a)
     root = (-1.0 + np.sqrt(np.maximum(1.0 + 4.0 * safe * (z + safe), 0.0))) / (2.0 * safe)
     return np.where(np.abs(a) < 1e-9, z, root)
-
-
-def critical_value(k: FloatArray, alpha: FloatArray | float, side: Alternative = "two-sided") -> FloatArray:
-    """The z' whose e-value is 1/alpha."""
-    with np.errstate(all="ignore"):
-        bound = np.sqrt((1.0 + 1.0 / k) * (np.log1p(k) - 2.0 * np.log(alpha)))
-    if side == "two-sided":
-        return bound
-    # A half-normal prior doubles the e-value of a large z'.
-    short = bisection(
-        lambda z: log_evidence(z, k, "greater") < -np.log(alpha), np.zeros_like(k), np.full_like(k, FARTHEST)
-    )
-    return np.where(np.isnan(bound), np.nan, np.minimum(short, bound))
-
-
-def batches_to_reach(
-    information: FloatArray, prior: FloatArray, pace: FloatArray, reach: float, alpha: FloatArray
-) -> FloatArray:
-    """How many more batches make the half-width of an interval ``reach``, at the pace of the last ten."""
-    with np.errstate(all="ignore"):
-        total = np.cumsum(np.nan_to_num(pace), axis=0)
-        last = np.minimum(np.arange(1, len(pace) + 1), 10)[:, None]
-        recent = (total - np.concatenate([np.zeros_like(total[:10]), total[:-10]])[: len(pace)]) / last
-
-        def wide(log_information: FloatArray) -> BoolArray:
-            there = np.exp(log_information)
-            return np.asarray(critical_value(prior**2 * there, alpha) > reach * np.sqrt(there))
-
-        needed = np.exp(bisection(wide, np.full_like(information, -20.0), np.full_like(information, 40.0)))
-        return np.where(recent > 0, np.ceil(np.maximum(needed - information, 0.0) / recent), np.nan)
 
 
 def log_evidence(z: FloatArray, k: FloatArray, side: Alternative = "two-sided") -> FloatArray:
@@ -105,23 +86,52 @@ def log_evidence(z: FloatArray, k: FloatArray, side: Alternative = "two-sided") 
         return both + np.log(2.0) + log_ndtr(toward * np.sqrt(k / (1.0 + k)))
 
 
+def critical_value(k: FloatArray, alpha: FloatArray | float, side: Alternative = "two-sided") -> FloatArray:
+    """The z' whose e-value is 1/alpha; infinite if alpha is 0."""
+    with np.errstate(all="ignore"):
+        bound = np.sqrt((1.0 + 1.0 / k) * (np.log1p(k) - 2.0 * np.log(alpha)))
+        if side == "two-sided":
+            return bound
+        # A half-normal prior doubles the e-value of a large z'.
+        level = -np.log(alpha)
+        short = bisection(
+            lambda z: log_evidence(z, k, "greater") < level, np.zeros_like(k), np.full_like(k, FARTHEST), HALVINGS
+        )
+        return np.where(np.isfinite(bound), np.minimum(short, bound), bound)
+
+
+def batches_to_reach(information: FloatArray, prior: FloatArray, reach: float, alpha: FloatArray) -> FloatArray:
+    """How many more batches make the half-width of an interval ``reach``, at the pace of the last ten."""
+    with np.errstate(all="ignore"):
+        known = np.nan_to_num(information)
+        before = np.concatenate([np.zeros_like(known[:10]), known[:-10]])[: len(known)]
+        pace = (known - before) / np.minimum(np.arange(1, len(known) + 1), 10)[:, None]
+
+        def wide(log_information: FloatArray) -> BoolArray:
+            there = np.exp(log_information)
+            return np.asarray(critical_value(prior**2 * there, alpha) > reach * np.sqrt(there))
+
+        needed = np.exp(bisection(wide, np.full_like(known, -20.0), np.full_like(known, 40.0), HALVINGS))
+        return np.where(pace > 0, np.ceil(np.maximum(needed - information, 0.0) / pace), np.nan)
+
+
 class Sequence(ABC):
-    """Disparities to date, looks x comparisons, with a test of every null that is valid at all looks at once.
+    """Disparities to date with a test of every null that is valid at all looks at once.
 
     ``value`` is the disparity, ``information`` that at no difference, on the scale of the prior (logarithms of ratios).
     """
 
+    sums: StratumSums
     value: FloatArray
     information: FloatArray
-    scale: Scale = "difference"
 
     @abstractmethod
     def statistic(self, null: FloatArray | float) -> FloatArray:
         """z' at a null; it decreases in the null."""
 
     @abstractmethod
-    def ends(self) -> tuple[FloatArray, FloatArray]:
-        """How far an interval may reach."""
+    def limits(self, critical: FloatArray) -> Ends:
+        """The nulls at which z' is ``critical`` and its negative."""
 
     def evidence(
         self, low: FloatArray | float, high: FloatArray | float, prior: FloatArray, side: Alternative = "two-sided"
@@ -134,93 +144,67 @@ class Sequence(ABC):
         z = np.where(above, self.statistic(high), np.where(below, self.statistic(low), 0.0))
         return log_evidence(z, k)
 
-    def interval(
-        self, prior: FloatArray, alpha: FloatArray | float, side: Alternative = "two-sided"
-    ) -> tuple[FloatArray, FloatArray]:
+    def least_evidence(self, prior: FloatArray, side: Alternative = "two-sided") -> FloatArray:
+        """A lower bound for the logarithm of the e-value against any null; on one side there is none."""
+        least = log_evidence(np.zeros_like(self.value), prior**2 * self.information)
+        return least if side == "two-sided" else np.full_like(least, -np.inf)
+
+    def interval(self, prior: FloatArray, alpha: FloatArray | float, side: Alternative = "two-sided") -> Ends:
         """The nulls that are not rejected at ``alpha``, at any look; a bound if one side is tested."""
-        critical = critical_value(prior**2 * self.information, alpha, side)
-        start, (low, high) = self.value, self.ends()
-        known = ~np.isnan(critical) & ~np.isnan(start)
-        if self.scale == "ratio":
-            start, low, high = (np.log(np.clip(x, 1.0 / EXTREME, EXTREME)) for x in (start, low, high))
-
-        def at(x: FloatArray) -> FloatArray:
-            return self.statistic(np.exp(x) if self.scale == "ratio" else x)
-
         with np.errstate(all="ignore"):
-            lower = bisection(lambda x: at(x) < critical, start, low)
-            upper = bisection(lambda x: at(x) > -critical, start, high)
-        if self.scale == "ratio":
-            lower = np.where(self.value == 0, 0.0, np.exp(lower))
-            lower, upper = np.where(lower <= 1.0001 / EXTREME, 0.0, lower), np.exp(upper)
-            upper = np.where(upper >= 0.9999 * EXTREME, np.inf, upper)
-        if side != "two-sided":
-            lower, upper = (lower, np.full_like(upper, np.inf)) if side == "greater" else (-np.inf + 0 * lower, upper)
-        return np.where(known, lower, np.nan), np.where(known, upper, np.nan)
+            critical = critical_value(prior**2 * self.information, alpha, side)
+            lower, upper = self.limits(critical)
+        unknown = np.isnan(critical) | np.isnan(self.value)
+        lower = np.full_like(lower, -np.inf) if side == "less" else lower
+        upper = np.full_like(upper, np.inf) if side == "greater" else upper
+        return np.where(unknown, np.nan, lower), np.where(unknown, np.nan, upper)
 
 
-@dataclass(frozen=True, eq=False)
 class RateSequence(Sequence):
     """Rates of 0/1 metrics, by difference or ratio; ``number``: the reference, if it is a number."""
 
-    sums: StratumSums
-    scale: Scale = "difference"
-    number: float | None = None
-
-    @cached_property
-    def rates(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Standardized rates and effective sizes of both sides."""
-        s = self.sums
+    def __init__(self, sums: StratumSums, scale: str = "difference", number: float | None = None) -> None:
+        self.sums, self.scale, self.number = sums, scale, number
         with np.errstate(all="ignore"):
-            size0 = np.full_like(s.w, np.inf) if self.number is not None else s.w**2 / s.h0
-            return s.p1 / s.w, s.p0 / s.w, s.w**2 / s.h1, size0
-
-    @cached_property
-    def value(self) -> FloatArray:  # type: ignore[override]
-        g, r, _, _ = self.rates
-        with np.errstate(all="ignore"):
-            return g - r if self.scale == "difference" else np.where(r > 0, g / r, np.nan)
-
-    @cached_property
-    def pooled(self) -> FloatArray:
-        """The common rate if there is no difference."""
-        g, r, n1, n0 = self.rates
-        with np.errstate(all="ignore"):
-            return r if self.number is not None else (n1 * g + n0 * r) / (n1 + n0)
-
-    @cached_property
-    def information(self) -> FloatArray:  # type: ignore[override]
-        with np.errstate(all="ignore"):
-            plain = np.where(self.sums.vc > 0, self.sums.w**2 / self.sums.vc, np.nan)
-            return plain if self.scale == "difference" else self.pooled**2 * plain
+            g, r, n1, n0 = sums.p1 / sums.w, sums.p0 / sums.w, sums.w**2 / sums.h1, sums.w**2 / sums.h0
+            self.rates, self.ratio = (g, r), None if number is not None else n0 / n1
+            self.pooled = r if number is not None else (n1 * g + n0 * r) / (n1 + n0)
+            self.value = g - r if scale == "difference" else np.where(r > 0, g / r, np.nan)
+            plain = np.where(sums.vc > 0, sums.w**2 / sums.vc, np.nan)
+            self.information = plain if scale == "difference" else self.pooled**2 * plain
 
     def statistic(self, null: FloatArray | float) -> FloatArray:
-        s, (g, r, n1, n0) = self.sums, self.rates
+        s, (g, r) = self.sums, self.rates
         null = np.broadcast_to(np.asarray(null, dtype=float), g.shape)
-        factor = np.ones_like(g) if self.scale == "difference" else null
-        equal = null == (0.0 if self.scale == "difference" else 1.0)
+        factor, shift = (np.ones_like(g), null) if self.scale == "difference" else (null, 0.0)
         with np.errstate(all="ignore"):
-            if self.scale == "difference":
-                u = s.w * (g - r - null)
-                p1 = r + null if self.number is not None else difference_rates(g, r, n1, n0, null)
-                p1 = np.where(equal, self.pooled, np.clip(p1, 0.0, 1.0))
-                p0 = np.where(equal, p1, p1 - null)
-            else:
-                u = s.w * (g - null * r)
-                p1 = null * r if self.number is not None else ratio_rates(g, r, n1, n0, null)
-                p1 = np.where(equal, self.pooled, np.clip(p1, 0.0, 1.0))
-                p0 = np.where(equal, p1, p1 / null)
+            u = s.w * (g - factor * r - shift)
+            p1, p0 = rates_at(g, r, self.ratio, null, self.pooled, self.scale)
             v1, v0 = p1 * (1.0 - p1), p0 * (1.0 - p0)
+            equal = null == (0.0 if self.scale == "difference" else 1.0)
             variance = np.where(equal, s.vc, s.h1 * v1 + factor**2 * s.h0 * v0)
             third = s.k1 * v1 * (1.0 - 2.0 * p1) - factor**3 * s.k0 * v0 * (1.0 - 2.0 * p0)
             z = u / np.sqrt(variance)
             return np.where(variance > 0, unskewed(z, third, variance), np.sign(u) * np.inf)
 
-    def ends(self) -> tuple[FloatArray, FloatArray]:
-        if self.scale == "ratio":
-            return np.full_like(self.value, 1.0 / EXTREME), np.full_like(self.value, EXTREME)
-        r = 0.0 * self.value + (0.0 if self.number is None else self.number)
-        return (-1.0 + 0.0 * r, 1.0 + 0.0 * r) if self.number is None else (-r, 1.0 - r)
+    def limits(self, critical: FloatArray) -> Ends:
+        if self.scale == "difference":
+            r = 0.0 if self.number is None else self.number
+            near, ends, at = self.value, (-1.0 if self.number is None else -r, 1.0 - r), self.statistic
+        else:
+            near, ends = np.log(np.clip(self.value, 1.0 / EXTREME, EXTREME)), (-np.log(EXTREME), np.log(EXTREME))
+
+            def at(null: FloatArray | float) -> FloatArray:
+                return self.statistic(np.exp(null))
+
+        low, high = (np.full_like(near, end) for end in ends)
+        lower = bisection(lambda x: at(x) < critical, near, low, HALVINGS)
+        upper = bisection(lambda x: at(x) > -critical, near, high, HALVINGS)
+        if self.scale == "difference":
+            return lower, upper
+        outside = lower <= np.log(1.0001 / EXTREME), upper >= np.log(0.9999 * EXTREME)
+        lower = np.where((self.value == 0) | outside[0], 0.0, np.exp(lower))
+        return lower, np.where(outside[1], np.inf, np.exp(upper))
 
 
 class StudentSequence(Sequence):
@@ -237,54 +221,38 @@ class StudentSequence(Sequence):
             t = (self.value - null) / np.sqrt(self.squared_error(null))
             return np.sign(t) * normal_isf(t_sf(np.abs(t), self.df), sides="one")
 
-    def ends(self) -> tuple[FloatArray, FloatArray]:
-        return np.full_like(self.value, -np.inf), np.full_like(self.value, np.inf)
-
-    def interval(
-        self, prior: FloatArray, alpha: FloatArray | float, side: Alternative = "two-sided"
-    ) -> tuple[FloatArray, FloatArray]:
-        with np.errstate(all="ignore"):
-            critical = t_as_rare(critical_value(prior**2 * self.information, alpha, side), self.df)
-            lower, upper = self.limits(np.asarray(critical))
-        infinite = np.where(np.isnan(lower), np.nan, np.inf)
-        return (-infinite if side == "less" else lower), (infinite if side == "greater" else upper)
-
-    def limits(self, critical: FloatArray) -> tuple[FloatArray, FloatArray]:
-        margin = critical * np.sqrt(self.squared_error(0.0))
-        return self.value - margin, self.value + margin
-
 
 class MeanSequence(StudentSequence):
-    """Differences of means within strata."""
+    """Differences of means within strata. ``sides``: variance of U, df, variance, skewness and rows of each side."""
 
-    def __init__(self, strata: BatchMoments, sums: StratumSums, number: float | None = None) -> None:
-        _, a, c = weights(strata.n1, strata.n0, number=number is not None)
-        self.strata, self.sums, self.number = strata, sums, number
-        parts = []
-        for share, (n, _, square, cube) in ((a, strata[:4]), (c, strata[4:])):
+    def __init__(self, strata: FloatArray, number: float | None = None) -> None:
+        self.strata, self.number = central_sums(strata), number
+        self.sums = sums = sum_strata(strata, number)
+        _, *shares = weights(strata[..., 0, 0], strata[..., 1, 0], number=number is not None)
+        self.sides = []
+        for side, share in enumerate(shares):
+            n, _, square, cube = np.moveaxis(self.strata[:, :, side], -1, 0)
             several = n >= 2
             spread = np.where(several, share**2 * n * square / np.where(several, n - 1.0, 1.0), 0.0)
-            df = np.cumsum(np.where(several, n - 1.0, 0.0), axis=0)
-            squares, cubes, rows = (np.cumsum(x, axis=0) for x in (square, cube, n))
+            terms = [spread, np.where(several, n - 1.0, 0.0), square, cube, n, share**2 * (n == 1)]
+            total, df, squares, cubes, rows, alone = np.cumsum(terms, axis=1)
             with np.errstate(all="ignore"):
-                variance = squares / df
-                total = np.cumsum(spread, axis=0) + np.where(
-                    (alone := np.cumsum(share**2 * (n == 1), axis=0)) > 0, variance * alone, 0.0
-                )
-                skewness = (cubes / rows) / (squares / rows) ** 1.5
-            parts.append((total, df, variance, skewness, rows))
-        self.sides = parts
-        (v1, df1, *_), (v0, df0, *_) = parts
-        if number is not None:
-            v0, df0 = np.zeros_like(v1), np.ones_like(df1)
+                variance, skewness = squares / df, (cubes / rows) / (squares / rows) ** 1.5
+                total = total + np.where(alone > 0, variance * alone, 0.0)
+            self.sides.append((total, df, variance, skewness, rows))
+        (v1, df1, *_), (v0, df0, *_) = self.sides
         with np.errstate(all="ignore"):
-            self.value = sums.p1 / sums.w - sums.p0 / sums.w
+            self.value = (sums.p1 - sums.p0) / sums.w
             self.variance = v1 + v0
             self.information = np.where(self.variance > 0, sums.w**2 / self.variance, np.nan)
             self.df = self.variance**2 / (v1**2 / df1 + np.where(v0 > 0, v0**2 / df0, 0.0))
 
     def squared_error(self, null: FloatArray | float) -> FloatArray:
         return 1.0 / self.information
+
+    def limits(self, critical: FloatArray) -> Ends:
+        margin = t_as_rare(critical, self.df) * np.sqrt(self.squared_error(0.0))
+        return self.value - margin, self.value + margin
 
     def skewness(self) -> tuple[FloatArray, FloatArray]:
         """The larger absolute skewness of the two sides, and the rows of the smaller side."""
@@ -304,25 +272,23 @@ class PeopleSequence(StudentSequence):
     def __init__(self, sums: StratumSums, spread: FloatArray, buckets: FloatArray) -> None:
         self.sums, self.spread, self.df = sums, spread, buckets - 1.0
         with np.errstate(all="ignore"):
-            self.value = sums.p1 / sums.w - sums.p0 / sums.w
+            self.value = (sums.p1 - sums.p0) / sums.w
             self.information = np.where(spread[0] > 0, sums.w**2 / spread[0], np.nan)
 
     def squared_error(self, null: FloatArray | float) -> FloatArray:
         aa, ac, cc = self.spread
         return (aa - 2.0 * np.asarray(null) * ac + np.asarray(null) ** 2 * cc) / self.sums.w**2
 
-    def limits(self, critical: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def limits(self, critical: FloatArray) -> Ends:
         """(U - d W)^2 = t^2 V(d), a quadratic in d; no limits where its leading term is not positive."""
-        (aa, ac, cc), w = self.spread, self.sums.w
+        (aa, ac, cc), w, t = self.spread, self.sums.w, t_as_rare(critical, self.df)
         u = w * self.value
-        lead, middle, last = w**2 - critical**2 * cc, u * w - critical**2 * ac, u**2 - critical**2 * aa
+        lead, middle, last = w**2 - t**2 * cc, u * w - t**2 * ac, u**2 - t**2 * aa
         root = np.sqrt(np.maximum(middle**2 - lead * last, 0.0))
-        open_ = lead <= 0
-        low = np.where(open_, -np.inf, (middle - root) / lead)
-        return np.where(np.isnan(lead), np.nan, low), np.where(open_, np.inf, (middle + root) / lead)
-
-
-BUCKETS = 64
+        return (
+            np.where(lead <= 0, -np.inf, (middle - root) / lead),
+            np.where(lead <= 0, np.inf, (middle + root) / lead),
+        )
 
 
 def bucket_terms(open_sums: FloatArray) -> tuple[FloatArray, FloatArray]:

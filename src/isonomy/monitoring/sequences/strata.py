@@ -10,7 +10,8 @@ That depends on sizes only, so it costs no validity. With N = n1 + n0, a = n0/N,
 g = P1/W and r = P0/W are the standardized rates of both sides: g - r is the common difference of Mantel and Haenszel,
 g/r their common ratio. W^2/H1 and W^2/H0 are effective sizes. A reference that is a number has a = 1, c = 0, w = n1.
 
-All arrays are looks x comparisons.
+Strata are arrays looks x comparisons x sides x sums: rows and cases or, for other metrics, rows and the sums of the
+first three powers of the value about a common pivot, which are additive.
 """
 
 from __future__ import annotations
@@ -24,30 +25,8 @@ from isonomy.numerics.arrays import BoolArray, FloatArray
 LEAST = 20  # rows of both sides with which a stratum closes
 
 
-class BatchCounts(NamedTuple):
-    """Rows and sums of both sides; zero where nothing is counted."""
-
-    n1: FloatArray
-    s1: FloatArray
-    n0: FloatArray
-    s0: FloatArray
-
-
-class BatchMoments(NamedTuple):
-    """Rows, means, and sums of squared and cubed deviations of both sides."""
-
-    n1: FloatArray
-    mean1: FloatArray
-    square1: FloatArray
-    cube1: FloatArray
-    n0: FloatArray
-    mean0: FloatArray
-    square0: FloatArray
-    cube0: FloatArray
-
-
 class StratumSums(NamedTuple):
-    """StratumSums over closed strata to date; ``vc`` is NaN for metrics that are not 0/1."""
+    """Sums over closed strata to date, looks x comparisons; ``vc`` is for 0/1 metrics."""
 
     w: FloatArray
     p1: FloatArray
@@ -59,46 +38,20 @@ class StratumSums(NamedTuple):
     vc: FloatArray
 
 
-def closes(n1: FloatArray, n0: FloatArray, *, number: bool, least: int = LEAST) -> BoolArray:
+def closes(n1: FloatArray, n0: FloatArray, *, number: bool = False) -> BoolArray:
     """Which strata have enough rows; with a ``number`` as the reference, any row of the group is enough."""
-    return np.asarray(n1 > 0 if number else (n1 > 0) & (n0 > 0) & (n1 + n0 >= least))
+    return np.asarray(n1 > 0 if number else (n1 > 0) & (n0 > 0) & (n1 + n0 >= LEAST))
 
 
-def close_counts(counts: BatchCounts, *, number: bool = False, least: int = LEAST) -> BatchCounts:
+def close(batches: FloatArray, *, number: bool = False) -> FloatArray:
     """The strata that close at each look; zero where none does."""
-    given = np.stack(counts)
-    strata, waiting = np.zeros_like(given), np.zeros(given[:, 0].shape)
-    for t in range(given.shape[1]):
-        waiting = waiting + given[:, t]
-        full = closes(waiting[0], waiting[2], number=number, least=least)
-        strata[:, t] = np.where(full, waiting, 0.0)
-        waiting = np.where(full, 0.0, waiting)
-    return BatchCounts(*strata)
-
-
-def close_moments(moments: BatchMoments, *, number: bool = False, least: int = LEAST) -> BatchMoments:
-    """The same for metrics that are not 0/1."""
-    given = np.stack(moments)
-    strata, waiting = np.zeros_like(given), np.zeros(given[:, 0].shape)
-    for t in range(given.shape[1]):
-        sides = [merge_moments(waiting[side], given[side, t]) for side in (slice(0, 4), slice(4, 8))]
-        waiting = np.concatenate(sides)
-        full = closes(waiting[0], waiting[4], number=number, least=least)
-        strata[:, t] = np.where(full, waiting, 0.0)
-        waiting = np.where(full, 0.0, waiting)
-    return BatchMoments(*strata)
-
-
-def merge_moments(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Rows, mean and central sums of two samples together (Chan, Golub and LeVeque; Pebay for cubes)."""
-    (n, mean, square, cube), (m, other, more, further) = first, second
-    total = n + m
-    safe = np.where(total > 0, total, 1.0)
-    gap = np.where((n > 0) & (m > 0), other - mean, 0.0)
-    merged = np.where(n > 0, np.where(m > 0, mean + gap * m / safe, mean), other)
-    squares = square + more + gap**2 * n * m / safe
-    cubes = cube + further + gap**3 * n * m * (n - m) / safe**2 + 3.0 * gap * (n * more - m * square) / safe
-    return np.stack([total, merged, squares, cubes])
+    strata, waiting = np.zeros_like(batches), np.zeros(batches.shape[1:])
+    for t, batch in enumerate(batches):
+        waiting += batch
+        full = closes(waiting[:, 0, 0], waiting[:, 1, 0], number=number)
+        strata[t, full] = waiting[full]
+        waiting[full] = 0.0
+    return strata
 
 
 def weights(n1: FloatArray, n0: FloatArray, *, number: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -109,8 +62,8 @@ def weights(n1: FloatArray, n0: FloatArray, *, number: bool) -> tuple[FloatArray
     return n1 * n0 / total, n0 / total, n1 / total
 
 
-def sum_counts(strata: BatchCounts, number: float | None = None) -> StratumSums:
-    n1, s1, n0, s0 = strata
+def sum_strata(strata: FloatArray, number: float | None = None) -> StratumSums:
+    (n1, s1, *_), (n0, s0, *_) = np.moveaxis(strata, (2, 3), (0, 1))
     w, a, c = weights(n1, n0, number=number is not None)
     if number is not None:
         terms = [w, s1, number * w, w, 0.0 * w, w, 0.0 * w, number * (1.0 - number) * w]
@@ -121,9 +74,17 @@ def sum_counts(strata: BatchCounts, number: float | None = None) -> StratumSums:
     return StratumSums(*np.cumsum(np.stack(terms), axis=1))
 
 
-def sum_moments(strata: BatchMoments, number: float | None = None) -> StratumSums:
-    n1, n0 = strata.n1, strata.n0
-    w, a, c = weights(n1, n0, number=number is not None)
-    facing = number * w if number is not None else n0 * strata.mean0 * c
-    terms = [w, n1 * strata.mean1 * a, facing, w * a, w * c, w * a**2, w * c**2, np.full_like(w, np.nan)]
-    return StratumSums(*np.cumsum(np.stack(terms), axis=1))
+def central_sums(powers: FloatArray) -> FloatArray:
+    """Rows, mean and sums of squared and cubed deviations, from the sums of powers on the last axis."""
+    n, x, xx, xxx = np.moveaxis(powers, -1, 0)
+    mean = x / np.where(n > 0, n, 1.0)
+    square = np.maximum(xx - n * mean**2, 0.0)
+    return np.stack([n, mean, square, xxx - 3.0 * mean * xx + 2.0 * n * mean**3], axis=-1)
+
+
+def power_sums(central: FloatArray, pivot: float) -> FloatArray:
+    """The sums of powers about ``pivot`` that `central_sums` came from: those about 0 would lose digits."""
+    n, mean, square, cube = np.moveaxis(central, -1, 0)
+    away = np.where(n > 0, mean - pivot, 0.0)
+    parts = [n, n * away, square + n * away**2, cube + 3.0 * away * square + n * away**3]
+    return np.stack(parts, axis=-1)
