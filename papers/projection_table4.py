@@ -1,18 +1,20 @@
 """Table 4 and Figure 2 of Si et al. (2021): how often is a classifier that is fair by construction rejected?
 
-    python -m papers.projection_table4 [replications]        (2,000 by default, as in the paper)
+    python -m papers.projection_table4 [replications] [picture.svg]        (2,000 by default, as in the paper)
 
 The paper's test, ``method="published"``, uses h = N^(-1/5) and Theorem 1 with the empirical covariance, which centers
 each group at its own rate. Corollary 1 simplifies the variance under the null; as printed, it centers each group at the
 rate of the other. The two agree in the limit but differ for few rows, so the test with the variance of Corollary 1 has
 separate columns. A sample in which a compared group has no row with outcome 1 cannot be tested: it is a rejection in
 these columns, which reproduces the published row for N = 30 with ``method="published"``, and is left out of ours.
-Figure 2 compares the statistic with its limit; we print the largest distance between the two distribution functions.
+Figure 2 compares the statistic with its limit; we print the largest distance between the two distribution functions,
+and draw both.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,18 +43,30 @@ def limit() -> float:
     return 0.25 / (2 * stats.norm.pdf(0, scale=np.sqrt(5)))
 
 
-def corollary(drawn: dict[str, Any], statistic: float) -> float:
-    """P-value with the variance as printed in Corollary 1, with means in place of expectations."""
-    chosen, positive = np.asarray(drawn["prediction"]), np.asarray(drawn["outcome"]) == 1
-    u1, u2 = (positive & (np.asarray(drawn["group"]) == group) for group in ("1", "0"))
-    mu1, mu2 = u1.mean(), u2.mean()
-    variance = np.var(chosen * (mu2 * u1 - mu1 * u2) + u2 * np.mean(u1 * chosen) - u1 * np.mean(u2 * chosen))
-    kernel = stats.norm.pdf(drawn["distance"], scale=chosen.size ** (-1 / 5))
-    curvature = mu2**2 * np.mean(kernel * u1) + mu1**2 * np.mean(kernel * u2)
-    return float(stats.chi2.sf(2 * curvature * statistic / variance, 1)) if statistic > 0 else 1.0
+def picture(statistics: dict[int, list[float]]) -> Any:
+    """Figure 2: the distribution of the statistic beside its limit, for each number of rows."""
+    import altair as alt
+
+    from isonomy.results import theme
+
+    grid = np.linspace(0.01, 6 * limit(), 120)
+    limiting = stats.chi2.cdf(grid / limit(), 1)
+    charts = []
+    for rows, values in statistics.items():
+        observed = np.searchsorted(np.sort(values), grid, "right") / len(values)
+        columns = {
+            "s": np.tile(grid, 2),
+            "share": np.concatenate([observed, limiting]),
+            "of": ["statistic"] * grid.size + ["limit"] * grid.size,
+        }
+        lines = alt.Chart(theme.data(columns), title=f"N = {rows:,}").mark_line()
+        color = alt.Color("of:N", title=None)
+        charts.append(lines.encode(x="s:Q", y=alt.Y("share:Q", title="share up to s"), color=color))
+    return theme.finish(alt.concat(*(chart.properties(width=220, height=160) for chart in charts), columns=3))
 
 
-def main(replications: int) -> None:
+def main(replications: int, target: str | None = None) -> None:
+    drawn_statistics: dict[int, list[float]] = {}
     print(f"{replications} replications; rejected at 0.10, 0.05, 0.01\n")
     heads = ("published", "method='published'", "Corollary 1", "ours")
     print(f"{'N':>5s}  " + "".join(f"{head:24s}" for head in heads) + "KS to limit  not tested")
@@ -61,22 +75,28 @@ def main(replications: int) -> None:
         for seed in range(replications):
             drawn = classifier(n, seed).columns
             try:
-                methods: tuple[Any, ...] = ("published", "corrected")
-                fixed, scaled = (iso.project(drawn, method=method, rng=seed, **ROLES) for method in methods)
+                methods: tuple[Any, ...] = ("published", "corollary", "corrected")
+                fixed, simplified, scaled = (iso.project(drawn, method=method, rng=seed, **ROLES) for method in methods)
             except (NotEnoughData, OneGroup):
                 skipped += 1
                 paper.append(0.0)
                 printed.append(0.0)
                 continue
             paper.append(fixed.pvalue)
-            printed.append(corollary(drawn, fixed.statistic))
+            printed.append(simplified.pvalue)
             ours.append(scaled.pvalue)
             statistics.append(scaled.statistic)
+        drawn_statistics[n] = statistics
         distance = stats.kstest(np.array(statistics) / limit(), "chi2", args=(1,)).statistic
         shown = [tuple((np.array(p)[:, None] <= ALPHAS).mean(axis=0)) for p in (paper, printed, ours)]
         cells = "".join("".join(f"{v:8.4f}" for v in row) for row in (published, *shown))
         print(f"{n:5d}{cells}{distance:12.4f}{skipped:12d}", flush=True)
+    if target is not None:
+        from isonomy.results.theme import to_svg
+
+        Path(target).write_text(to_svg(picture(drawn_statistics)))
+        print(f"\nwrote {target}")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000, sys.argv[2] if len(sys.argv) > 2 else None)

@@ -474,6 +474,7 @@ PAGE = Page(
                     "tree",
                     "forest, on its score",
                     "boosting, on its score",
+                    "nearest neighbors, searched",
                 )
                 for rows in (500, 2_000)
             ),

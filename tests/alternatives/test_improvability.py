@@ -796,3 +796,103 @@ def test_an_outcome_too_skewed_for_the_rows_selected_has_no_verdict() -> None:
         result = iso.improvability(table | {"y": y}, **roles, fairness="selection_rate", rng=0)
         assert set(result.status) == {status}
         assert status is Status.OK or result.pvalue == 1
+
+
+# ---- what the paper assumes and remarks
+
+
+def small(rows: int = 2_000, seed: int = 3) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 2, rows)
+    x = rng.normal(size=rows)
+    y = (x + rng.normal(size=rows) > 0).astype(int)
+    return {
+        "group": group,
+        "x": x,
+        "y": y,
+        "old": (x + 0.8 * group > 0.2).astype(int),
+        "new": (x + 0.1 * group > 0.2).astype(int),
+    }
+
+
+def test_a_utility_may_look_at_features_of_ready_candidates() -> None:
+    """The benefit is larger for people with a large x: by hand from the rows."""
+    data = small()
+    worth = Utility("worth", lambda x, y, d: (d * y * (x["x"] > 0), 1.0))
+    ask: dict[str, Any] = {"outcome": "y", "groups": "group", "status_quo": "old", "candidate": "new", "rng": 1}
+    result = iso.improvability(data, **ask, features=["x"], accuracy=worth, fairness="tpr")
+    here = data["group"] == 0
+    by_hand = (data["new"] * data["y"] * (data["x"] > 0))[here].mean()
+    assert result.estimate[0] == pytest.approx(by_hand, rel=1e-12)
+    with pytest.raises(UsageError, match="a ready candidate needs none"):
+        iso.improvability(data, **ask, features=["x"], accuracy="accuracy")
+
+
+def test_a_mean_inside_a_utility_is_refused() -> None:
+    centered = Utility("centered", lambda x, y, d: (d * (y - y.mean() + 2), 1.0))
+    ask: dict[str, Any] = {"outcome": "y", "groups": "group", "status_quo": "old", "candidate": "new", "rng": 1}
+    with pytest.raises(UsageError, match="depend on the other rows"):
+        iso.improvability(small(), **ask, accuracy=centered)
+
+
+def test_what_the_paper_assumes_is_reported() -> None:
+    data = small()
+    ask: dict[str, Any] = {"outcome": "y", "groups": "group", "status_quo": "old", "candidate": "new", "rng": 1}
+    result = iso.improvability(data, **ask, accuracy="accuracy", fairness="selection_rate")
+    # The correlation of two selection rates of the same people, by hand.
+    here = data["group"] == 0
+    pairs = [np.corrcoef(data["old"][data["group"] == g], data["new"][data["group"] == g])[0, 1] for g in (0, 1)]
+    hits = [
+        np.corrcoef((data["old"] == data["y"])[data["group"] == g], (data["new"] == data["y"])[data["group"] == g])[
+            0, 1
+        ]
+        for g in (0, 1)
+    ]
+    assert result.correlation[0] == pytest.approx(max(pairs + hits), rel=1e-9)
+    assert 0 < result.eigenvalue[0] < 1
+    assert result.least_share[0] == pytest.approx(1.0)
+    gap = data["new"][~here].mean() - data["new"][here].mean()
+    error = np.sqrt(sum(data["new"][data["group"] == g].var() / (data["group"] == g).sum() for g in (0, 1)))
+    assert result.candidate_distance[0] == pytest.approx(abs(gap) / error, rel=1e-9)
+    hidden = result.suppressed(10**6)
+    assert np.isnan(hidden.correlation).all()
+    equal = data | {"even": (data["x"] > 0.2).astype(int)}
+    near = iso.improvability(
+        equal, **(ask | {"candidate": "even"}), accuracy="accuracy", method=iso.splits(1, 0.5, 200)
+    )
+    assert near.candidate_distance[0] < 2
+    assert any("within two standard errors of zero" in warning for warning in near.warnings)
+
+
+def test_welfare() -> None:
+    data = small()
+    ask: dict[str, Any] = {"outcome": "y", "groups": "group", "status_quo": "old", "candidate": "new", "rng": 1}
+    result = iso.improvability(data, **ask, accuracy="accuracy", fairness="tpr")
+    frame = result.welfare({"0": 1.0, "1": 2.0}, unfairness=0.5)
+    rates = [(data["new"] == data["y"])[data["group"] == g].mean() for g in (0, 1)]
+    utilitarian, rawlsian, weighted = frame["alternative"].to_list()
+    assert utilitarian == pytest.approx((data["new"] == data["y"]).mean())
+    assert rawlsian == pytest.approx(min(rates))
+    assert weighted == pytest.approx(rates[0] + 2 * rates[1] - 0.5 * result.values("unfairness", "estimate")[0, 0])
+    with pytest.raises(UsageError, match="numbers above 0"):
+        result.welfare({"0": 0.0, "1": 1.0})
+
+
+def test_the_solver_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
+    from isonomy.alternatives import MILPRule
+
+    data = small(400)
+    for limit in (0.01, 5.0):
+        iso.improvability(
+            data,
+            outcome="y",
+            groups="group",
+            status_quo="old",
+            features=["x"],
+            rule=MILPRule(time_limit=limit),
+            accuracy="accuracy",
+            fairness="tpr",
+            method=iso.crossfit(2, 1),
+            rng=1,
+        )
+    assert capfd.readouterr() == ("", "")

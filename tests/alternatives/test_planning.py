@@ -6,11 +6,12 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.integrate import quad
 from scipy.special import bdtrc, ndtr, ndtri
 from scipy.stats import binom
 
-from isonomy.alternatives import enough_splits, false_rejection, manipulation, splits_bound
+from isonomy.alternatives import compare_protocols, enough_splits, false_rejection, manipulation, splits_bound
 from isonomy.errors import UsageError
 from studies.designs.reruns import simulate_reruns
 
@@ -136,3 +137,23 @@ def test_protocol() -> None:
 def test_bad_numbers(call: object) -> None:
     with pytest.raises(UsageError):
         call()  # type: ignore[operator]
+
+
+def test_the_policymaker_chooses_the_protocol() -> None:
+    """Definition 5, Assumption 4 and Theorem 3, by simulation of the p-values of one table."""
+    game = compare_protocols(splits=21, cost=0.004, correlation=0.5)
+    assert game.chosen == "repeated"
+    assert game.single.policymaker == pytest.approx(1 - game.single.false_rejection)
+    assert game.reruns_pay
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=200_000)
+    single = stats.norm.cdf(np.sqrt(0.5) * shared[:, None] + np.sqrt(0.5) * rng.normal(size=(shared.size, 2)))
+    again = np.mean((single <= 0.05).any(axis=1)) - np.mean(single[:, 0] <= 0.05)
+    assert again > 0.004
+    # With ever more splits, the median rejects where more than half of the p-values of the table would.
+    below = stats.norm.cdf((stats.norm.ppf(0.025) - np.sqrt(0.5) * shared) / np.sqrt(0.5))
+    assert game.limit == pytest.approx(np.mean(below >= 0.5), abs=4 * np.sqrt(0.0028 / shared.size))
+    dear = compare_protocols(splits=7, cost=0.5)
+    assert not dear.reruns_pay
+    assert dear.single.reruns == dear.repeated.reruns == 1
+    assert compare_protocols(splits=1, cost=0.1).chosen == "either"

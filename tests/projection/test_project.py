@@ -13,6 +13,9 @@ import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 import isonomy as iso
 from isonomy import errors
@@ -122,7 +125,10 @@ SOME = iso.where("some", iso.col("age") < 30)
         ({"tolerance": 5}, errors.UsageError, "tolerance: 5.0 .* written 0.05"),
         ({"tolerance": 1.0}, errors.UsageError, "tolerance: 1.0"),
         ({"tolerance_side": "upper"}, errors.UsageError, "tolerance_side: it has moved; write .*above"),
-        ({"prediction": None}, errors.UsageError, "prediction: None is not allowed; give the name of a column"),
+        ({"prediction": None}, errors.MissingRole, "prediction, model: give one of them"),
+        ({"model": object()}, errors.MissingRole, "prediction, model: give one of them"),
+        ({"method": "corollary", "tolerance": 0.1}, errors.UsageError, "corollary. has no law for a tolerance on both"),
+        ({"method": "corollary", "tolerance": {"above": 0.1}}, errors.UsageError, "two groups and no tolerance"),
         ({"threshold": 0.5}, errors.DataError, "other side of the boundary"),
         ({"reference": {"group": "z"}}, errors.UnknownOption, "reference"),
         ({"reference": {"grup": "a"}}, errors.UnknownOption, "reference: 'grup' .* mean 'group'.* Allowed: group"),
@@ -609,3 +615,99 @@ def test_a_pickle_has_the_numbers_and_no_rows() -> None:
     again = pickle.loads(pickle.dumps(result))
     assert again.plan is None
     assert again.to_json() == result.to_json()
+
+
+# ---- models
+
+
+def applicants(rows: int = 1_500, seed: int = 4) -> tuple[pl.DataFrame, Any]:
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 2, rows)
+    x = rng.normal(size=(rows, 2)) + 0.3 * group[:, None]
+    y = (x @ [1.0, 0.7] + rng.logistic(size=rows) > 0).astype(int)
+    return pl.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": y, "group": group}), LogisticRegression().fit(x, y)
+
+
+MODEL: dict[str, Any] = {"outcome": "y", "groups": "group"}
+
+
+def named(model: Any, table: pl.DataFrame) -> Any:
+    return model.fit(table.select("a", "b").to_pandas(), table["y"].to_numpy())
+
+
+def test_a_model_stands_for_its_decisions() -> None:
+    table, model = applicants()
+    model = named(model, table)
+    decided = table.with_columns(c=model.predict(table.select("a", "b").to_pandas()))
+    by_column = iso.project(decided, prediction="c", distance=model, **MODEL)
+    for data in (table, table.lazy(), table.to_pandas()):
+        assert iso.project(data, model=model, **MODEL).pvalue == pytest.approx(by_column.pvalue, rel=1e-9)
+    strict = iso.project(table, model=model, threshold=0.6, **MODEL)
+    assert strict.estimate[0] < by_column.estimate[0]
+
+
+def test_a_classifier_known_by_its_decisions_is_searched() -> None:
+    """On the way to the nearest people with the other decision; for a linear boundary nearly the exact distance."""
+    table, model = applicants(3_000)
+    model = named(model, table)
+    exact = estimators.distance(model)
+    x = table.select("a", "b").to_numpy()
+    searched = distances.Searched(("a", "b"), exact.selects, "LogisticRegression")
+    found, true = searched.evaluate(x), exact.evaluate(x)
+    assert (np.sign(found) == np.sign(true)).all()
+    near = np.abs(true) < 1.0
+    assert (np.abs(found) >= np.abs(true) - 1e-6).all()
+    assert np.median(np.abs(found[near]) / np.abs(true[near])) < 1.2
+    neighbors = named(KNeighborsClassifier(25), table)
+    result = iso.project(table, model=neighbors, **MODEL)
+    assert any("known only by its decisions" in warning for warning in result.warnings)
+    with pytest.raises(errors.UsageError, match="cannot be computed inside an engine"):
+        iso.project(table.lazy(), model=neighbors, **MODEL)
+
+
+@pytest.mark.parametrize("model", [DecisionTreeClassifier(max_depth=4), LogisticRegression(), KNeighborsClassifier(25)])
+def test_the_rows_of_the_nearly_optimal_table_change_their_decision(model: Any) -> None:
+    table, _ = applicants()
+    model = named(model, table)
+    result = iso.project(table, model=model, **MODEL, criterion="statistical_parity")
+    assert result.plan is not None
+    near = result.plan.projected(1e-3)
+    assert (model.predict(near.select("a", "b").to_pandas()) == near["decision"].to_numpy()).all()
+    # With the rows that stay, the rates are equal.
+    stay = ~np.isin(np.arange(len(table)), near["row"].to_numpy())
+    group = np.concatenate([table["group"].to_numpy()[stay], table["group"].to_numpy()[near["row"].to_numpy()]])
+    decision = np.concatenate([model.predict(table.select("a", "b").to_pandas())[stay], near["decision"].to_numpy()])
+    mass = np.concatenate([np.ones(stay.sum()), near["mass"].to_numpy()])
+    rates = [np.average(decision[group == g], weights=mass[group == g]) for g in (0, 1)]
+    assert rates[0] == pytest.approx(rates[1], abs=1e-9)
+    with pytest.raises(errors.UsageError, match="epsilon"):
+        result.plan.projected(0.0)
+
+
+def test_what_the_law_is_made_of() -> None:
+    """Corollary 1 as printed, by hand; f(0), S and Sigma; Welch's test by scipy; the price of each comparison."""
+    data = decided(shift=0.2)
+    options: dict[str, Any] = {"groups": "sex", "criterion": "equal_opportunity", **SCORE}
+    printed, published = (iso.project(data, method=method, **options) for method in ("corollary", "published"))
+    columns = {name: np.asarray(data[name]) for name in ("c", "y", "sex", "score")}
+    u1, u2 = ((columns["y"] == 1) & (columns["sex"] == level) for level in np.unique(columns["sex"]))
+    c, n = columns["c"], columns["c"].size
+    if printed.against[0] == "":
+        u1, u2 = u2, u1
+    mu1, mu2 = u1.mean(), u2.mean()
+    variance = np.var(c * (mu2 * u1 - mu1 * u2) + u2 * np.mean(u1 * c) - u1 * np.mean(u2 * c))
+    kernel = stats.norm.pdf(columns["score"] - 0.2, scale=n ** (-1 / 5))
+    bottom = 2 * (mu2**2 * np.mean(kernel * u1) + mu1**2 * np.mean(kernel * u2))
+    assert printed.weights == pytest.approx([variance / bottom], rel=1e-9)
+    assert published.density == pytest.approx(kernel.mean(), rel=1e-9)
+    assert published.covariance is not None
+    assert published.curvature is not None
+    assert published.weights[0] == pytest.approx(published.covariance[0, 0] / published.curvature[0, 0] / 2, rel=1e-12)
+    halves = [c[(columns["y"] == 1) & (columns["sex"] == level)].astype(float) for level in np.unique(columns["sex"])]
+    line = int(np.flatnonzero(~np.isnan(printed.welch_pvalue))[0])
+    assert printed.welch_pvalue[line] == pytest.approx(stats.ttest_ind(*halves, equal_var=False).pvalue, rel=1e-9)
+    # The last row to move goes as far as the price says.
+    assert printed.plan is not None
+    group_rows = halves[0].size, halves[1].size
+    prices = [abs(printed.multiplier[line]) * n / rows for rows in group_rows]
+    assert min(abs(printed.plan.distance.max() - price) for price in prices) < 1e-9

@@ -16,7 +16,15 @@ from isonomy.alternatives.options import (
     protected,
     splits,
 )
-from isonomy.alternatives.planning import Game, enough_splits, false_rejection, manipulation, splits_bound
+from isonomy.alternatives.planning import (
+    Game,
+    Protocols,
+    compare_protocols,
+    enough_splits,
+    false_rejection,
+    manipulation,
+    splits_bound,
+)
 from isonomy.alternatives.rules.algorithm import Algorithm, People, SelectionRule, Training
 from isonomy.alternatives.rules.milp import MILPRule
 from isonomy.alternatives.rules.named import NAMES as RULES
@@ -38,6 +46,7 @@ __all__ = [
     "MILPRule",
     "People",
     "Protected",
+    "Protocols",
     "Recommendation",
     "ReductionsRule",
     "SelectionRule",
@@ -47,6 +56,7 @@ __all__ = [
     "Training",
     "Utility",
     "above",
+    "compare_protocols",
     "crossfit",
     "enough_splits",
     "false_rejection",

@@ -24,7 +24,36 @@ _CELLS = 60  # of the heat map on each axis: with the contour, within the points
 def result_chart(result: ImprovabilityResult) -> alt.TopLevelMixin:
     if len(result.candidates) > 1:
         return theme.finish(frontier_chart(result))
-    return theme.finish(alt.vconcat(rounds_chart(result), surface_chart(result.surface())))
+    scatter = [scatter_chart(result)] if result.lines("accuracy").shape[1] == 2 else []
+    return theme.finish(alt.vconcat(rounds_chart(result), *scatter, surface_chart(result.surface())))
+
+
+def scatter_chart(result: ImprovabilityResult) -> alt.LayerChart | alt.FacetChart:
+    """The accuracy for one group against that for the other (the paper's Figure 2); on the line both are equal."""
+    drawn = theme.thin(result.trials, 200)
+    lines = result.lines("accuracy")[drawn]
+    sides = (("alternative", result.estimate), ("status quo", result.reference))
+    columns = {
+        "first": np.concatenate([values[lines[:, 0]] for _, values in sides]),
+        "second": np.concatenate([values[lines[:, 1]] for _, values in sides]),
+        "algorithm": [name for name, _ in sides for _ in drawn],
+    }
+    known = np.concatenate([columns["first"], columns["second"]])
+    ends = [float(np.nanmin(known)), float(np.nanmax(known))]
+    axis = alt.Scale(zero=False)
+    titles = [theme.short(result.labels[i], 40) for i in lines[0]]
+    points = alt.Chart(theme.data(columns)).mark_point(filled=True, size=70, opacity=1)
+    equal = alt.Chart(theme.data({"first": ends, "second": ends})).mark_line(color=theme.RULE, strokeDash=[4, 3])
+    return alt.layer(
+        equal.encode(x="first:Q", y="second:Q"),
+        points.encode(
+            x=alt.X("first:Q", title=titles[0], scale=axis),
+            y=alt.Y("second:Q", title=titles[1], scale=axis),
+            color=alt.Color("algorithm:N", scale=_ALGORITHMS, title=None),
+            shape=alt.Shape("algorithm:N", scale=_SHAPES, legend=None),
+            tooltip=["algorithm:N", "first:Q", "second:Q"],
+        ),
+    ).properties(width=260, height=260, title=theme.short(f"{phrases.metric(result.metric[lines[0, 0]])} by group", 60))
 
 
 def frontier_chart(result: ImprovabilityResult) -> alt.TopLevelMixin:

@@ -38,10 +38,11 @@ from isonomy.inference import Verdict, conclude, rejected
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.resampling import collapse
 from isonomy.numerics.status import Status
-from isonomy.options import Alpha, Column, Form, Fraction, Names, Number, RowOptions, Seeded, Whole, shown
+from isonomy.options import Alpha, Column, Form, Fraction, Names, Number, RowOptions, Seeded, Whole, check, shown
 from isonomy.results import Columns, Evidence, Note, Plan, column, open_call, question, storable
 from isonomy.results.columns import join_tables
 from isonomy.results.disclosure import withheld
+from isonomy.results.evidence import as_frame
 from isonomy.results.progress import tracked
 from isonomy.results.storage import OF_ROWS
 
@@ -62,7 +63,9 @@ MERGES: Mapping[Basis, Merge] = {
 WEIGHT, CLUSTER = "weight of a row", "cluster of a row"
 LARGEST = 10**9  # numpy's hypergeometric draws, which make the splits, stop here
 FEW = 30  # rows in a denominator below which p-values are called approximate
-NEAR = 2.0  # standard errors within which the status quo's unfairness is called close to zero
+NEAR = 2.0  # standard errors within which an unfairness is called close to zero
+# Numbers of a trial: see `ImprovabilityResult`.
+BY_TRIAL = ("cutoffs", "train_rows", "test_rows", "candidate_distance", "correlation", "eigenvalue", "least_share")
 
 for part in ("GainCurves", "Requirements", "Requirement", "Exceedance", "Excess", "Equivalence"):
     storable(getattr(comparison, part))
@@ -156,7 +159,7 @@ def improvability(
     status_quo : str
         The algorithm in use: 0/1 decisions, or a score that ``capacity`` turns into decisions.
     features : list of str, optional
-        The columns a rule may use.
+        The columns a rule may use, and the x of your own utilities.
     candidate : str, list or mapping, optional
         Instead of a rule: a column of ready decisions or scores, tested on all rows. Several columns, or a mapping from
         names to columns, are adjusted for one another, and the result is a dossier of all of them.
@@ -298,7 +301,10 @@ class ImprovabilityPlan(Plan):
         read = {"features": self.names, "candidate": ready.values(), "status_quo": (self.status_quo,)}
         refusals = (
             (self.n_jobs == 0, "n_jobs: 0 is not allowed; give a number of processes, or -1 for every core."),
-            (ready and self.names, "features: a ready candidate needs none; leave them out, or give a rule."),
+            (
+                ready and self.names and all(utility.ready for utility in self.utilities),
+                "features: a ready candidate needs none; leave them out, or give a rule.",
+            ),
             (
                 ready and self.basis == "crossfit",
                 "method: a ready candidate needs no cross-fitting; leave it out to use all rows.",
@@ -545,7 +551,7 @@ def estimate(trials: Sequence[Trial], cases: Cases, plan: ImprovabilityPlan) -> 
         **join_tables(parts),
         "candidate": tuple(names[0 if in_rounds else place] for place in places for _ in range(size)),
         "rounds": np.repeat(places + 1 if in_rounds else np.ones_like(places), size),
-        **{name: np.stack([trial[name] for trial in trials]) for name in ("cutoffs", "train_rows", "test_rows")},
+        **{name: np.stack([trial[name] for trial in trials]) for name in BY_TRIAL},
         "share": np.tile([*[shares[0]] * accuracies, *shares[1:], False], len(trials)),
         "undefined": np.array([0 if part is None else part.undefined for part in tested]),
         "distance": np.array([np.nan if part is None else part.distance for part in tested]),
@@ -621,6 +627,9 @@ def notes(trials: Sequence[Trial], reports: Sequence[SearchReport], cases: Cases
         if criteria.protected is not None:
             zero = [place for place, trial in enumerate(trials) if trial["columns"]["reference"][k] == 0]
             add("not_disadvantaged", zero, (criteria.labels[criteria.protected],), utility=utility.name)
+    if cases.bootstrap:
+        equal = [place for place, trial in tested.items() if trial["candidate_distance"] < NEAR]
+        add("candidate_near_fair", equal, utility=criteria.fairness[0].name)
     distance = float(np.median([part.distance for part in tests.values()])) if tests else np.inf
     if distance < NEAR:
         names = ", ".join(utility.name for utility in criteria.fairness)
@@ -661,6 +670,11 @@ class ImprovabilityResult(Evidence):
         One entry per trial: cut-offs of the candidate and the status quo (NaN for ready decisions), training rows, rows
         judged by group, resamples with an empty denominator, standard errors of the status quo's unfairness from zero,
         and what the rule reports.
+    candidate_distance, correlation, eigenvalue, least_share : arrays
+        One entry per trial, about the paper's assumptions: standard errors of the candidate's unfairness from zero
+        (Theorem 2), the largest correlation of the two algorithms' utilities and the smallest eigenvalue of the
+        correlation matrix of all utilities (Assumption 3), and the smallest share of a group's rows in a denominator
+        (Assumption 2).
     requirements : tuple or None
         The tests of each trial (None if nothing could be judged), for surfaces over other grids. JSON keeps them only
         on request.
@@ -706,6 +720,10 @@ class ImprovabilityResult(Evidence):
     test_rows: NDArray[np.int64]
     undefined: NDArray[np.int64]
     distance: FloatArray
+    candidate_distance: FloatArray
+    correlation: FloatArray
+    eigenvalue: FloatArray
+    least_share: FloatArray
     details: tuple[Mapping[str, float], ...]
     curves: GainCurves
     recommended: Recommendation | None = None
@@ -798,6 +816,30 @@ class ImprovabilityResult(Evidence):
         gains = ("disparity", "ci_low", "ci_high") if self.scale == "ratio" else ()
         sizes = ("estimate", "reference") if self.share[np.array(self.criteria) != "all"].all() else ()
         return {**Evidence.units(self), **dict.fromkeys(gains, "%"), **dict.fromkeys(sizes, "%, unfairness in points")}
+
+    def welfare(self, weights: Mapping[str, float] | None = None, unfairness: float = 0.0) -> Any:
+        """What both algorithms are worth by the welfare criteria of the paper's Remark 3, averaged over trials.
+
+        Utilitarian (groups count by their rows), Rawlsian (the worst-off group) and, with ``weights`` by group label,
+        weighted: sum of weight times accuracy, less ``unfairness`` times the largest unfairness. An alternative that is
+        shown to be more accurate for every group and less unequal is better by all of them.
+        """
+        if len(self.lines("accuracy").T) != len(self.members):
+            raise UsageError("welfare: accuracy has weights already; leave them out to have one accuracy per group.")
+        check("unfairness", unfairness, Annotated[float, Number(least=0)])
+        weight = None if weights is None else by_group("weights", self.members, weights)
+        if weight is not None and not (weight > 0).all():
+            raise UsageError(f"weights: {dict(weights or {})!r} is not allowed; give numbers above 0.")
+        share, worth = self.test_rows.sum(axis=0) / self.test_rows.sum(), {}
+        for side, name in (("alternative", "estimate"), ("status_quo", "reference")):
+            accuracy = np.nanmean(self.values("accuracy", name), axis=0)
+            worth[side] = [float(share @ accuracy), float(accuracy.min())]
+            if weight is not None:
+                gap = float(np.nanmean(self.values("unfairness", name).max(axis=1)))
+                worth[side].append(float(weight @ accuracy) - unfairness * gap)
+        criteria = ["utilitarian", "Rawlsian", "weighted"][: len(worth["alternative"])]
+        gain = np.subtract(worth["alternative"], worth["status_quo"])
+        return as_frame({"criterion": criteria, **worth, "gain": gain}, None, self.provenance.backend)
 
     def surface(
         self, accuracy_gains: ArrayLike | None = None, fairness_gains: ArrayLike | None = None
@@ -894,10 +936,12 @@ class ImprovabilityResult(Evidence):
             return bare
         hidden = [group.label for group, hide in zip(self.members, small, strict=True) if hide]
         lines = np.isin(self.labels, hidden) | (np.array(self.criteria) == "unfairness")
+        unknown: dict[str, Any] = {name: np.full(self.trials, np.nan) for name in BY_TRIAL[3:]}
         return replace(
             bare.hide(lines),
             verdict=self.verdict,
             test_rows=np.where(small, 0, self.test_rows),
             recommended=None,
             status=(Status.SUPPRESSED,) * len(self.status),
+            **unknown,
         )

@@ -16,9 +16,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from isonomy.alternatives.rules.comparison import level
 from isonomy.errors import UsageError
@@ -43,6 +44,27 @@ class Game:
     false_rejection: float  # probability of a false rejection at that number
     honest: float  # the same with one run
     payoff: float  # the analyst's
+
+    @property
+    def policymaker(self) -> float:
+        """The policymaker's payoff: the probability that the null, which holds, is not rejected."""
+        return 1.0 - self.false_rejection
+
+
+@dataclass(frozen=True, slots=True)
+class Protocols:
+    """The policymaker's choice between one split and the median of several (section 5)."""
+
+    single: Game
+    repeated: Game
+    reruns_pay: bool  # Assumption 4: a second run of a single split is worth more than it costs
+    limit: float  # the false rejections of the median of ever more splits, however often it is run (Theorem 3)
+
+    @property
+    def chosen(self) -> str:
+        """The protocol that is more robust to manipulation (Definition 5): "single", "repeated", or "either"."""
+        first, second = self.single.policymaker, self.repeated.policymaker
+        return "either" if first == second else "repeated" if second > first else "single"
 
 
 @checked
@@ -132,6 +154,31 @@ def manipulation(
 
 
 @checked
+def compare_protocols(
+    *, splits: Draws = 7, alpha: Alpha = 0.05, cost: Cost = 0.01, correlation: Correlation = 0.0, most: Draws = 10_000
+) -> Protocols:
+    """Which protocol should a policymaker choose: one split, or the median of several?
+
+    The parameters are those of `manipulation`. A callable cost is that of so many runs of a single split; a run of the
+    repeated protocol costs ``splits`` times as much.
+
+    Examples
+    --------
+    >>> game = compare_protocols(splits=7, cost=0.005)
+    >>> game.chosen, game.reruns_pay, round(game.single.policymaker, 2), game.repeated.policymaker > 0.95
+    ('repeated', True, 0.1, True)
+    """
+    charge = cost if callable(cost) else (lambda m, price=float(cost): price * m)
+    options: dict[str, Any] = {"alpha": alpha, "correlation": correlation, "most": most}
+    single = manipulation(splits=1, cost=charge, **options)
+    repeated = manipulation(splits=splits, cost=lambda m: splits * float(charge(m)), **options)
+    run = _run(1, alpha, correlation)
+    second = _at_least_once(2, *run) - _at_least_once(1, *run)
+    limit = float(ndtr(ndtri(alpha / 2) / math.sqrt(correlation))) if correlation else 0.0
+    return Protocols(single, repeated, second > float(charge(2)) - float(charge(1)), limit)
+
+
+@checked
 def enough_splits(
     *, alpha: Alpha = 0.05, cost: Cost = 0.01, correlation: Correlation = 0.0, most: Draws = 1001
 ) -> Game:
@@ -158,7 +205,7 @@ def _at_least_once(reruns: int, weights: FloatArray, spared: FloatArray) -> floa
 
 def _run(splits: int, alpha: float, correlation: float) -> tuple[FloatArray, FloatArray]:
     """Integration weights over Z and, at each node, the logarithm of the probability that one run does not reject."""
-    from scipy.special import betaincinv, ndtr, ndtri
+    from scipy.special import betaincinv
 
     needed, cut = (splits + 1) // 2, float(ndtri(level(alpha, splits)))
     if correlation == 0:
@@ -182,7 +229,7 @@ def _run(splits: int, alpha: float, correlation: float) -> tuple[FloatArray, Flo
 
 def _spared(splits: int, needed: int, t: FloatArray) -> FloatArray:
     """log P(fewer than ``needed`` of ``splits`` p-values are below the level), each with probability Phi(t)."""
-    from scipy.special import betainc, ndtr
+    from scipy.special import betainc
 
     rejects, holds = betainc(needed, splits - needed + 1, ndtr(t)), betainc(splits - needed + 1, needed, ndtr(-t))
     return np.where(rejects < 0.5, np.log1p(-np.minimum(rejects, 0.5)), np.log(np.maximum(holds, 1e-300)))

@@ -253,6 +253,10 @@ register(
             "The theory assumes that it is not zero. Close to zero the test has little power, and its level is not "
             "guaranteed.",
         ),
+        "candidate_near_fair": _trials(
+            "the alternative's unfairness in {metric} is within two standard errors of zero. The bootstrap is not "
+            "consistent there (the paper's Theorem 2 excludes it), and the test may have less power."
+        ),
         "nothing_learned": "The candidate's decisions are given and no cut-off has to be learned, so the training "
         "parts were not used. A single split tests on all rows.",
         "split_for_pairs": "With more than two groups, the status quo's most unequal pair is chosen on a training "
@@ -277,6 +281,7 @@ def assumptions(r: ImprovabilityResult) -> tuple[tuple[str, str], ...]:
         phrases.SAMPLE,
         ("The status quo's unfairness is not zero.", distance + many if distance else "No law holds to judge it by."),
         ("There are enough rows for large-sample laws.", f"The smallest group judged has {smallest:,} rows."),
+        *_regular(r),
         *((STABLE,) if r.basis == "crossfit" else ()),
         (
             "Utilities, requirements, margin, rules and candidates were fixed before the data were seen, and every "
@@ -284,6 +289,24 @@ def assumptions(r: ImprovabilityResult) -> tuple[tuple[str, str], ...]:
             f"This cannot be checked from the table. The result lists the seed, the options and the attempts.{rerun}",
         ),
         ("Decisions do not change the outcome that is measured.", phrases.UNCHECKED),
+    )
+
+
+def _regular(r: ImprovabilityResult) -> tuple[tuple[str, str], ...]:
+    """Assumptions 2 and 3 of the paper, with what the trials show."""
+    if np.isnan(r.eigenvalue).all():
+        return ()
+    share, correlation = float(np.nanmin(r.least_share)), float(np.nanmax(r.correlation))
+    return (
+        (
+            "The denominators of the utilities are not close to zero.",
+            f"The smallest holds {phrases.share(share)} of its group.",
+        ),
+        (
+            "The utilities of the two algorithms vary, and do not vary as one.",
+            f"Their largest correlation is {correlation:.3f}, and the smallest eigenvalue of the correlation matrix of "
+            f"all utilities is {float(np.nanmin(r.eigenvalue)):.2g}.",
+        ),
     )
 
 

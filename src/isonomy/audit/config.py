@@ -108,9 +108,9 @@ def model_of(function: Callable[..., object]) -> type[Test]:
     kind = function.__name__
     fields: dict[str, Any] = {"kind": (Literal[kind], ...)}
     for name, parameter in inspect.signature(function).parameters.items():
-        if name in _ELSEWHERE:
+        annotation, needed = hints(function).get(name), parameter.default is parameter.empty
+        if name in _ELSEWHERE or annotation is object:  # a file holds no Python objects
             continue
-        annotation, needed = hints(function)[name], parameter.default is parameter.empty
         key, default = in_a_file(annotation), ... if needed else default_in_a_file(parameter.default)
         if name in ROLES:  # may be left to [columns]; false means that a test does without it
             key, default = key | None if needed else key | Literal[False] | None, None

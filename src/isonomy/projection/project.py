@@ -9,16 +9,17 @@ from operator import mul
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Unpack
 
 import numpy as np
+from scipy.stats import ttest_ind_from_stats
 
 from isonomy.errors import DataError, MissingRole, MissingValues, UsageError, choose
-from isonomy.frames import Group, Grouping, Groups, Request
+from isonomy.frames import Group, Grouping, Groups, Request, Source
 from isonomy.frames.expressions import Expression, either, flag, infinite, levels, number
 from isonomy.frames.groups import CONDITION
 from isonomy.inference import conclude
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import t_isf
-from isonomy.options import COLUMN, Alpha, Column, Finite, Number, RowOptions, Seeded
+from isonomy.options import COLUMN, Alpha, Column, Finite, Number, RowOptions, Seeded, check
 from isonomy.projection import words
 from isonomy.projection.program import estimators
 from isonomy.projection.program.criteria import Criterion, Discerning, comparisons
@@ -33,6 +34,7 @@ from isonomy.projection.read import (
     RowsInMemory,
     infer_threshold,
     refuse_levels_without_factor,
+    with_decisions,
 )
 from isonomy.results import Columns, Evidence, Note, Plan, Verdict, column, note_if, open_call, phrases, question
 from isonomy.results.disclosure import withheld
@@ -44,9 +46,10 @@ if TYPE_CHECKING:
 
 DistanceLike = Annotated[object, COLUMN]  # in Python also a `Distance` or a fitted estimator
 Bandwidth = Annotated[float, Number(above=0, unit="in units of the distance")]
-Method = Literal["corrected", "published"]
+Method = Literal["corrected", "published", "corollary"]
 
 MOST_GROUPS = 5  # groups that the findings name
+LAW = ("density", "covariance", "curvature")  # f(0), Sigma and S of the law
 storable(ToleranceCurve)
 
 
@@ -54,7 +57,7 @@ storable(ToleranceCurve)
 
 
 @question(
-    "ProjectPlan",
+    "plan_project",
     moved={
         "law": 'method="published" (or "corrected", the default)',
         "tolerance_side": 'the side in the tolerance: tolerance={"above": 0.05} or tolerance={"below": 0.05}',
@@ -82,7 +85,8 @@ def project(
     data: object = None,
     *,
     outcome: Column | None = None,
-    prediction: Column,
+    prediction: Column | None = None,
+    model: object = None,
     groups: Groups = None,
     criterion: Criterion = "equal_opportunity",
     distance: DistanceLike | None = None,
@@ -110,8 +114,10 @@ def project(
         Any table. If the distance is an expression of columns, an engine runs grouped passes only.
     outcome : str, optional
         0/1 column of what happened; not needed for statistical parity.
-    prediction : str
+    prediction : str, optional
         0/1 column of the decision.
+    model : fitted scikit-learn classifier, optional
+        In place of ``prediction``: its decisions are tested and, without ``distance`` and ``score``, its distances.
     groups : columns, `iso.cut` or `iso.where`, optional
         Each level is compared with the reference level, each named condition with everybody else; several groupings
         are tested together. Not needed for a `Discerning` criterion.
@@ -130,9 +136,10 @@ def project(
         (``{"above": 0.05}``: at most 0.05 above the reference, with no limit below), rates (``{"tpr": 0.05, "fpr":
         0.1}``) or groups (``{"race=Black": 0.05, ...}``), and the others within them. ``{"above": 0}`` is a one-sided
         test of equality.
-    method : {"corrected", "published"}, default "corrected"
+    method : {"corrected", "published", "corollary"}, default "corrected"
         "published" is the paper's procedure: its bandwidth N^(-1/5), its variances and its rule, without our
-        corrections and checks. It takes neither weights nor clusters, and no bandwidth.
+        corrections and checks. "corollary" is the same with the variances that Corollary 1 prints, for two groups.
+        Both take neither weights nor clusters, and no bandwidth.
     bandwidth : float, optional
         Bandwidth of the density at the boundary, in units of the distance. Default 1.06 s N^(-1/5) with s = min(sd,
         IQR / 1.349) of the signed distances: rescaling the distances changes no p-value.
@@ -180,7 +187,7 @@ def project(
     >>> print(result.verdict, round(result.statistic, 2), result.pvalue < 0.001)
     violation 10.2 True
     """
-    plan, rng, record = open_call("project", ProjectPlan, locals())
+    plan, rng, record = open_call("project", plan_project, locals())
     people = read(plan)
     columns, facts = estimate(people, plan, rng)
     criterion_name = words.USER_DEFINED if isinstance(plan.equality, Discerning) else plan.equality
@@ -208,6 +215,18 @@ def project(
 # ---- plan
 
 
+def plan_project(source: Source, *, model: object = None, **options: Any) -> ProjectPlan:
+    """The plan of a call; a model's decisions become a column."""
+    if (model is None) == (options["prediction"] is None):
+        raise MissingRole("prediction, model: give one of them, the column of the decisions or a fitted classifier.")
+    if model is not None:
+        alone = options["distance"] is None and options["score"] is None
+        cost = estimators.distance(model, threshold=options["threshold"])
+        source, options["prediction"] = with_decisions(source, cost)
+        options |= {"distance": cost, "threshold": None} if alone else {}
+    return ProjectPlan(source, **options)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ProjectPlan(Plan):
     outcome: str | None
@@ -227,18 +246,22 @@ class ProjectPlan(Plan):
 
     def __post_init__(self) -> None:
         check_tolerance(self.tolerance, rates=not self.user_defined)
-        published = self.method == "published"
+        published = self.method != "corrected"
         if not self.user_defined and self.groups is None:
             raise MissingRole("groups: name the columns to compare.")
         if not self.user_defined and self.outcome is None and self.equality != "statistical_parity":
             raise MissingRole(f"outcome: {self.equality} compares rates within an outcome; name its 0/1 column.")
         refusals = {
-            'method: "published" has no law for a tolerance on both sides, and no curve; use tolerance={"above": ...} '
-            'or {"below": ...}, or method="corrected".': published and (self.curve or two_sided(self.tolerance)),
-            'method: "published" takes neither weight nor cluster; use method="corrected".': published
+            f'method: "{self.method}" has no law for a tolerance on both sides, and no curve; use '
+            'tolerance={"above": ...} or {"below": ...}, or method="corrected".': published
+            and (self.curve or two_sided(self.tolerance)),
+            f'method: "{self.method}" takes neither weight nor cluster; use method="corrected".': published
             and self.source.designed,
-            'method: "published" has a bandwidth of its own; leave bandwidth out.': published
+            f'method: "{self.method}" has a bandwidth of its own; leave bandwidth out.': published
             and self.bandwidth is not None,
+            'method: "corollary" is stated for two groups and no tolerance; use method="published".': self.method
+            == "corollary"
+            and (self.user_defined or self.tolerance is not None),
             "whole: rows with weights do not stand for whole people; leave whole or weight out.": self.whole
             and self.source.reading.weight is not None,
             "reference: a user-defined criterion does not use it: phi says what is compared.": self.user_defined
@@ -387,7 +410,7 @@ def moved_rows(plan: ProjectPlan, facts: Mapping[str, Any]) -> MovedRows:
         raise DataError("data: the table changed since it was tested; project it again before asking for the plan.")
     rows = people.movers(round_to_rows(change, facts["constraint"]) if plan.whole else change.moved)
     cell, names, start = rows.pop("cell"), cells.names, rows.pop("start")
-    end = plan.cost.move(start)
+    end, beyond = plan.cost.move(start), plan.cost.move(start, beyond=1.0)
     return MovedRows(
         **rows,
         group=tuple(names[i] for i in cell),
@@ -396,6 +419,7 @@ def moved_rows(plan: ProjectPlan, facts: Mapping[str, Any]) -> MovedRows:
         features=() if end is None else plan.cost.columns,
         start=np.empty((cell.size, 0)) if end is None else start,
         end=np.empty((cell.size, 0)) if end is None else end,
+        step=np.empty((cell.size, 0)) if end is None or beyond is None else beyond - end,
         backend=plan.source.backend,
     )
 
@@ -408,17 +432,23 @@ def estimate(people: Rows, plan: ProjectPlan, rng: np.random.Generator) -> tuple
 
     Returns the columns and numbers of the result, and the facts that only the decision and the plan need.
     """
-    cells, published = people.cells, plan.method == "published"
+    cells = people.cells
     moments = comparisons(cells, plan.equality, plan.reference)
+    if plan.method == "corollary" and moments.event.size > len(set(moments.outcomes)):
+        raise UsageError('method: "corollary" is stated for two groups and no tolerance; use method="published".')
     rows, null = cells.number @ moments.member, tolerated(plan.tolerance, moments.keys)
-    test = ProjectionTest(people, moments, bandwidth=plan.bandwidth, tested=plan.cost.tested, published=published)
+    test = ProjectionTest(people, moments, bandwidth=plan.bandwidth, tested=plan.cost.tested, method=plan.method)
     curve = None
     if plan.curve:
         curve = tolerance_curve(test, one_side(plan.tolerance)[1], alpha=plan.alpha, rng=rng.spawn(1)[0])
     facts = test.against(null, alpha=plan.alpha, rng=rng)
     change, size, reference = facts["change"], len(moments.groups), moments.reference
     value, error, room = np.zeros(size), np.full(size, np.nan), np.full((2, size), np.nan)
+    multiplier, welch = np.full(size, np.nan), np.full(size, np.nan)
     value[moments.event], error[moments.event] = moments.value, facts["standard_error"]
+    multiplier[moments.event[facts["places"]]] = change.dual
+    if people.sample is None and not plan.user_defined:
+        welch[moments.event] = welch_pvalues(moments.rate, rows, moments.event, reference[moments.event])
     room[:, moments.event] = null.low, null.high
     margin = t_isf(plan.alpha / 2, test.df) * error
     most = np.inf if plan.user_defined else 1.0  # rates differ by at most 1
@@ -446,13 +476,15 @@ def estimate(people: Rows, plan: ProjectPlan, rng: np.random.Generator) -> tuple
         "tolerated_high": room[1],
         "detectable": np.where(detectable <= most, detectable, np.nan),
         "rows_needed": needed,
+        "multiplier": multiplier,
+        "welch_pvalue": welch,
         "moved_up": up,
         "moved_down": down,
         "share_moved": (up + down) / np.maximum(cells.count @ moments.member, 1e-300),
         "mean_distance": mean,
         "reach": (member * np.where(change.moved == 0, 0.0, change.reach)).max(axis=1),
         "statistic": change.value,
-        **{name: facts[name] for name in (*numbers, "test_status", "bandwidth", "weights")},
+        **{name: facts[name] for name in (*numbers, "test_status", "bandwidth", "weights", *LAW)},
         "rows": cells.rows,
         "moved": moved,
         "overall_share": moved / cells.rows,
@@ -461,6 +493,15 @@ def estimate(people: Rows, plan: ProjectPlan, rng: np.random.Generator) -> tuple
     }
     used = np.any([cells.within(outcome) for outcome in set(moments.outcomes)], axis=0)
     return columns, {**facts, "test": test, "constraint": test.constraint(null), "rows": float(cells.number @ used)}
+
+
+def welch_pvalues(rate: FloatArray, rows: FloatArray, event: IntArray, base: IntArray) -> FloatArray:
+    """Welch's t-test of each group's decisions against those of its reference."""
+    size: Any = rows  # scipy's stubs ask for integers
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spread = np.sqrt(rate * (1 - rate) * rows / (rows - 1))
+        first, second = (rate[event], spread[event], size[event]), (rate[base], spread[base], size[base])
+        return np.asarray(ttest_ind_from_stats(*first, *second, equal_var=False).pvalue, dtype=float)
 
 
 # ---- decide
@@ -510,7 +551,10 @@ def notes(facts: Mapping[str, Any], plan: ProjectPlan) -> tuple[Note, ...]:
         *note_if("project_few_rows", sorted(small), least=FEW),
         *within("project_few_events", facts["few_events"]),
         *(Note(code) for code, holds in conditions.items() if holds),
-        *([Note("project_scored", values={"model": scored})] if scored else []),
+        *(
+            [Note("project_searched" if plan.cost.approximate else "project_scored", values={"model": scored})]
+            * bool(scored)
+        ),
     )
 
 
@@ -536,6 +580,7 @@ class MovedRows:
     features: tuple[str, ...]
     start: FloatArray
     end: FloatArray
+    step: FloatArray = field(default_factory=lambda: np.empty((0, 0)))  # across the boundary, per unit of distance
     complete: bool = True  # False if only the nearest are listed
     backend: str = "polars"  # the caller's library
 
@@ -555,6 +600,28 @@ class MovedRows:
         for j, name in enumerate(self.features):
             columns |= {f"{name} from": self.start[:, j], f"{name} to": self.end[:, j]}
         return columns
+
+    def projected(self, epsilon: Annotated[float, Number(above=0, most=1)], backend: str | None = None) -> Any:
+        """The nearly optimal table of Proposition 3: these rows where they would go, ``epsilon`` beyond the boundary.
+
+        With the rows of the table that do not move, each with mass 1, it is a table whose rates are as the null says,
+        at no more than ``epsilon`` per row above the least distance. A row that moves in part has a second line, with
+        the rest of its mass where it is. (A tree's boundary is crossed by at most half of the next box.)
+        """
+        check("epsilon", epsilon, Annotated[float, Number(above=0, most=1)])
+        if not self.features:
+            raise UsageError("projected: this distance does not know where rows would go; use a linear one or a tree.")
+        across, partly = self.end + epsilon * self.step, np.flatnonzero(self.fraction < 1)
+        lines = np.concatenate([np.arange(self.row.size), partly])
+        places = np.concatenate([across, self.start[partly]])
+        columns: dict[str, Any] = {
+            "row": [None] * lines.size if (self.row < 0).any() else self.row[lines],
+            "group": [self.group[i] for i in lines],
+            "decision": np.concatenate([1 - self.decision, self.decision[partly]]),
+            "mass": np.concatenate([self.fraction, 1 - self.fraction[partly]]),
+            **dict(zip(self.features, places.T, strict=True)),
+        }
+        return as_frame(columns, backend, self.backend)
 
     def to_frame(self, backend: str | None = None) -> Any:
         """The rows in the caller's library (pandas, polars or pyarrow); polars for any other input."""
@@ -578,8 +645,15 @@ class ProjectionResult(Evidence):
         nothing is tested (``test_status`` is "constant", "few_clusters" or "few_events").
     wald_statistic, wald_pvalue : float
         The Wald test of the same rates (chi-square scale for the equality null).
+    welch_pvalue : ndarray
+        Welch's t-test of each comparison alone; NaN with weights or clusters.
     equivalence_pvalue : float
         A small value shows that every difference lies within the tolerance; NaN without a tolerance.
+    multiplier : ndarray
+        The dual variable of each comparison: rows nearer than minus its sum over what their flip changes move.
+    density, covariance, curvature : float and ndarray
+        f(0), the density of the signed distance at the boundary; Sigma and S of Theorem 1, one row for each comparison
+        tested; None if the law does not hold, or if a group is withheld.
     moved, overall_share, overall_distance : float
         Number of decisions that would have to flip, their share of all decisions, and their mean distance; NaN if there
         is no plan.
@@ -611,6 +685,8 @@ class ProjectionResult(Evidence):
     tolerated_high: FloatArray = column("Tolerance to", unit="points", withheld=False, listed=False)
     detectable: FloatArray = column("Difference detectable in 80 % of samples", unit="points")
     rows_needed: FloatArray = column("Rows needed to show it is within tolerance", whole=True)
+    multiplier: FloatArray = column("Dual multiplier", listed=False)
+    welch_pvalue: FloatArray = column("Welch's t-test: p‑value", listed=False)
     moved_up: FloatArray = column("From refused to selected", whole=True)
     moved_down: FloatArray = column("From selected to refused", whole=True)
     share_moved: FloatArray = column("Would have to change", unit="%")
@@ -630,6 +706,9 @@ class ProjectionResult(Evidence):
     tolerance: Tolerance | None
     bandwidth: float
     weights: FloatArray  # of the chi-squares of the law
+    density: float = np.nan
+    covariance: FloatArray | None = None
+    curvature: FloatArray | None = None
     rows: float
     moved: float
     overall_share: float
@@ -713,6 +792,8 @@ class ProjectionResult(Evidence):
         derived = small | np.isin(base, np.flatnonzero(small))
         if not derived.any():
             return unlisted
-        numbers = ("reference", "disparity", "ci_low", "ci_high", "detectable", "rows_needed", "status", "verdict")
         hidden = unlisted.hide(derived)
-        return replace(unlisted.hide(small), **{name: getattr(hidden, name) for name in numbers})
+        numbers = ("reference", "disparity", "ci_low", "ci_high", "multiplier", "welch_pvalue", "detectable")
+        withdrawn = {name: getattr(hidden, name) for name in (*numbers, "rows_needed", "status", "verdict")}
+        withdrawn |= {"covariance": None, "curvature": None}
+        return replace(unlisted.hide(small), **withdrawn)

@@ -22,16 +22,16 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
-from isonomy.errors import DataError, EmptyFrame, MissingValues, NotBinary, NotEnoughData
-from isonomy.frames import COUNT, Sample, aggregate, collect
-from isonomy.frames.adapt import Lazy
+from isonomy.errors import DataError, EmptyFrame, MissingValues, NotBinary, NotEnoughData, UsageError
+from isonomy.frames import COUNT, Request, Sample, Source, aggregate, collect
+from isonomy.frames.adapt import Lazy, as_column
 from isonomy.frames.design import Design
 from isonomy.frames.expressions import Expression, constant, either, flag, levels, number
 from isonomy.frames.sums import number_rows
 from isonomy.inference import designs
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.projection.program.criteria import DecisionCells, total
-from isonomy.projection.program.distances import AGREEMENT, refuse_wrong_side
+from isonomy.projection.program.distances import AGREEMENT, Distance, refuse_wrong_side
 from isonomy.projection.program.solve import (
     PIECES,
     QUARTILES,
@@ -372,6 +372,26 @@ def nearest(distance: FloatArray, share: FloatArray) -> tuple[IntArray, bool]:
     """Places of the rows that flip, in whole or in part, nearest first, and whether all of them are listed."""
     rows = np.flatnonzero(share > TRACE)
     return rows[np.argsort(distance[rows], kind="stable")[:PLAN_ROWS]], rows.size <= PLAN_ROWS
+
+
+def with_decisions(source: Source, cost: Distance) -> tuple[Source, str]:
+    """The table with the decisions of a model as a column, and the name of that column."""
+    name, signed = source.fresh("decision"), cost.expression()
+    source.require(**{f"model: feature {column!r}": column for column in cost.columns})
+    source.check(Request(numeric={f"feature {column!r}": column for column in cost.columns}))
+    if signed is not None:
+        return source.with_role(name, (signed >= 0).cast(nw.Float64)), name
+    if source.lazy:
+        raise UsageError(
+            "model: its decisions cannot be computed inside an engine or a file; add them as a column and name it as "
+            "prediction, or collect the rows first."
+        )
+    features = collect(source.lines.select(*map(number, cost.columns))).to_numpy()
+    decisions, complete = np.full(len(features), np.nan), np.isfinite(features).all(axis=1)
+    if complete.any():
+        decisions[complete] = cost.selects(features[complete])
+    frame = source.lines.to_native().with_columns(as_column(name, decisions).fill_nan(None))
+    return source.derived(nw.from_native(frame), [name]), name
 
 
 def infer_threshold(plan: ProjectPlan) -> float:

@@ -252,6 +252,8 @@ register(
         "outcome.",
         "project_scored": "The distance is measured on the score of the {model}, not in its features. The plan does "
         "not say how anybody's features would have to change.",
+        "project_searched": "The boundary of the {model} is known only by its decisions. Distances are approximate: "
+        "each leads to the nearest change of the decision found on the way to similar people with the other decision.",
     }
 )
 

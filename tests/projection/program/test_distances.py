@@ -317,13 +317,20 @@ def test_factors_multiply_and_keep_what_the_distance_says_of_itself(people: pl.D
 def test_estimators_without_a_distance(people: pl.DataFrame) -> None:
     x, y = people.select("x", "z").to_numpy(), people["y"].to_numpy()
     for model, message in [
-        (MLPClassifier(max_iter=5, random_state=0).fit(x, y), "MLPClassifier"),
-        (make_pipeline(PolynomialFeatures(), LogisticRegression()).fit(x, y), "PolynomialFeatures"),
         (LogisticRegression().fit(x, np.arange(600) % 3), "LogisticRegression"),
         (SVC(kernel=lambda a, b: a @ b.T).fit(x, y), "kernel of its own"),
     ]:
         with pytest.raises(UsageError, match=message):
             estimators.distance(model, ["x", "z"])
+    for model in (
+        MLPClassifier(max_iter=5, random_state=0).fit(x, y),
+        make_pipeline(PolynomialFeatures(), LogisticRegression()).fit(x, y),
+    ):
+        assert estimators.distance(model, ["x", "z"]).approximate
+        with pytest.raises(UsageError, match="searched by its decisions"):
+            estimators.distance(model, ["x", "z"], immutable=["x"])
+        with pytest.raises(UsageError, match=r"threshold: 2\.0 is not a probability"):
+            estimators.distance(model, ["x", "z"], threshold=2.0)
     with pytest.raises(UsageError, match="not a fitted estimator"):
         estimators.distance(LogisticRegression(), ["x", "z"])
     with pytest.raises(UsageError, match="not a fitted estimator"):

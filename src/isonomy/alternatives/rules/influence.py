@@ -184,6 +184,32 @@ def shapes(judged: Judged, known: RateMoments, forms: FloatArray) -> FloatArray:
     return np.array([[total / judged.rows**3, own], null])
 
 
+def regularity(judged: Judged, known: RateMoments) -> dict[str, float]:
+    """What the paper's assumptions are about: see `ImprovabilityResult`."""
+    cells, criteria = judged.sums[:, :, 0].shape, judged.criteria
+    size = int(np.prod(cells))
+    covariance = known.covariance[:size, :size]
+    error = np.sqrt(np.diagonal(covariance))
+    varies = np.flatnonzero(error > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        correlation = covariance / np.outer(error, error)
+        place = np.arange(size).reshape(cells)
+        pairs = correlation[place[:, STATUS_QUO], place[:, CANDIDATE]]
+        forms = gap_forms(criteria, known.covariance.shape[0])[:, :, CANDIDATE]
+        gaps = np.einsum("kcp,c->kp", forms, known.estimates)
+        spread = np.sqrt(np.einsum("kcp,cd,kdp->kp", forms, known.covariance, forms))
+        widest = np.argmax(np.abs(gaps), axis=1)
+        distance = np.abs(np.take_along_axis(gaps / spread, widest[:, None], axis=1)).min()
+    rows = np.bincount(judged.group, weights=judged.weight, minlength=cells[2])
+    eigenvalue = float(np.linalg.eigvalsh(correlation[np.ix_(varies, varies)])[0]) if varies.size else 0.0
+    return {
+        "candidate_distance": float(distance),
+        "correlation": float(np.nanmax(pairs)) if np.isfinite(pairs).any() else np.nan,
+        "eigenvalue": max(eigenvalue, 0.0),
+        "least_share": float((judged.denominators / rows).min()),
+    }
+
+
 def changes(judged: Judged, known: RateMoments, form: FloatArray) -> FloatArray | None:
     """What each changed row adds to a gain: a linear ``form`` that the decisions of both algorithms enter alike.
 

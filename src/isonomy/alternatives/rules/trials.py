@@ -40,7 +40,7 @@ from isonomy.alternatives.rules.comparison import (
     lawless,
     resample,
 )
-from isonomy.alternatives.rules.influence import Judged, moments
+from isonomy.alternatives.rules.influence import Judged, moments, regularity
 from isonomy.alternatives.rules.utilities import CANDIDATE, STATUS_QUO, Criteria, rates_of
 from isonomy.errors import DataError, IsonomyError, NotEnoughData, RuleFailed
 from isonomy.frames import Group
@@ -231,6 +231,7 @@ def judge(
     if criteria.weights is not None:
         identical = identical.all(keepdims=True)
     requirements: Requirements | None = None
+    facts = {"candidate_distance": np.nan, "correlation": np.nan, "eigenvalue": np.nan, "least_share": np.nan}
     values = np.concatenate(criteria.measured(lines.sums))
     candidate, status_quo = np.full(len(values), np.nan), values[:, STATUS_QUO]
     limits, pvalue = np.full((len(values), 3), np.nan), np.ones(len(values))
@@ -250,6 +251,7 @@ def judge(
             reason = lawless(lines, known, identical, cases.alpha)
             if reason is not Status.OK:
                 report = replace(report, succeeded=False, status=reason, note=LAWLESS[reason])
+        facts = regularity(lines, known)
         _refuse_excluded(cases, requirements, selections[STATUS_QUO])
         parts = (*requirements.accuracy, *requirements.fairness)
         candidate, status_quo = (np.array([getattr(p, name) for p in parts]) for name in ("candidate", "status_quo"))
@@ -277,6 +279,7 @@ def judge(
         "test_rows": rows,
         "report": report,
         "requirements": requirements,
+        **facts,
     }
 
 

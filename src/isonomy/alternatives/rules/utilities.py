@@ -87,7 +87,26 @@ class Utility:
             raise DataError(f"utility {self.name!r} returned NaN or infinite values.")
         if (w < 0).any():
             raise DataError(f"utility {self.name!r} returned a negative w; it is a denominator and must be >= 0.")
+        if not self.ready:
+            self._refuse_other_rows(x, y, decision, u, w)
         return u, w
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is one of `READY`, perhaps with another outcome."""
+        return any(self.function is known.function for known in READY.values())
+
+    def _refuse_other_rows(self, x: Columns, y: FloatArray, d: FloatArray, u: FloatArray, w: FloatArray) -> None:
+        """Raise if a row's values depend on the other rows: the error of a mean inside would be left out."""
+        some = slice(None, None, 2)
+        half = self.function({name: values[some] for name, values in x.items()}, y[some], d[some])
+        alone = [np.broadcast_to(np.asarray(part, dtype=float), y[some].shape) for part in half]
+        if not all(np.allclose(part, whole[some], rtol=1e-9) for part, whole in zip(alone, (u, w), strict=True)):
+            raise UsageError(
+                f"utility {self.name!r}: the values of a row depend on the other rows, such as a mean computed inside "
+                "it, whose error no test would count. Use a fixed number, or a ratio: return u and w, and the mean of "
+                "w is estimated with its error."
+            )
 
 
 READY: Mapping[str, Utility] = {

@@ -51,7 +51,8 @@ class Discerning:
     Parameters
     ----------
     u : mapping of str to expression
-        Each component of U, a function of groups and outcome with few distinct values.
+        Each component of U, a function of groups and outcome. Rows with the same values form a cell, so few distinct
+        values are fastest; continuous ones work.
     phi : callable
         ``phi(u, mean)`` takes U as an array of shape (rows, components) and its mean, and returns an array of shape
         (rows, m). It must be smooth in ``mean``.
@@ -337,3 +338,13 @@ def covariance(cells: DecisionCells, influence: FloatArray) -> FloatArray:
     share = cells.count / cells.rows
     centered = influence - share @ influence
     return centered.T @ (share[:, None] * centered)
+
+
+def corollary_covariance(cells: DecisionCells, moments: Comparisons) -> FloatArray:
+    """Sigma with the variances of Corollary 1 as printed, which centers each group at the rate of the other."""
+    share, event = cells.count / cells.rows, moments.event
+    first, second = moments.member[:, event], moments.member[:, moments.reference[event]]
+    mean, other = share @ first, share @ second
+    chosen, selected = cells.selected[:, None] * (other * first - mean * second), share * cells.selected
+    influence = (chosen + second * (selected @ first) - first * (selected @ second)) / (mean * other)
+    return np.diag(np.diag(covariance(cells, influence)))

@@ -1,7 +1,8 @@
 """How far is each row from the other side of the decision boundary?
 
 A distance is the least cost of a change to the row's features that flips the decision. Distances that are expressions
-of columns run on any engine; the others (`Mixed`, `Kernel`, `Tree`, `ModelScore`) read the feature columns as arrays.
+of columns run on any engine; the others (`Mixed`, `Kernel`, `Tree`, `ModelScore`, `Searched`) read the feature columns
+as arrays.
 
 `estimators.distance` returns the one that fits a fitted scikit-learn estimator.
 """
@@ -22,11 +23,23 @@ from isonomy.frames.expressions import Expression, linear, number
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.options import Finite, Number, Positive, check, check_fields, shown
 
-__all__ = ["ColumnDistance", "Distance", "Kernel", "Linear", "Mixed", "ModelScore", "PerGroup", "Score", "Tree"]
+__all__ = [
+    "ColumnDistance",
+    "Distance",
+    "Kernel",
+    "Linear",
+    "Mixed",
+    "ModelScore",
+    "PerGroup",
+    "Score",
+    "Searched",
+    "Tree",
+]
 
 Norm = Literal["l1", "l2", "linf"]
 ORDER: dict[Norm, float] = {"l1": 1, "l2": 2, "linf": np.inf}
 DUAL: dict[Norm, float] = {"l1": np.inf, "l2": 2, "linf": 1}  # dual to the norm in which a move is measured
+AIMS, BISECTIONS = 3, 24  # of a search: the rows on the other side that it aims at, and the halvings of each way
 AGREEMENT = 1e-6  # a row this close to the boundary (in units of the spread) may be on either side of it
 
 
@@ -37,6 +50,7 @@ class Distance(ABC):
     signed: bool = True  # positive where the decision is 1; False: a plain distance, the side is the decision's
     scored_by: str = ""  # the kind of model on whose score it is measured, if it is not measured in features
     tested: bool = True  # False: the null law does not hold for it; there is a plan but no p-value
+    approximate: bool = False  # an upper bound that a search found, not the distance itself
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -54,12 +68,21 @@ class Distance(ABC):
     def evaluate(self, features: FloatArray) -> FloatArray:
         """The (signed) distance of each row of ``features``, whose columns are `columns`."""
 
-    def move(self, features: FloatArray) -> FloatArray | None:
-        """Where each row would go: the nearest point that is not on its side of the boundary (Proposition 3).
+    def selects(self, features: FloatArray) -> BoolArray:
+        """The decision about each row, for a signed distance."""
+        return self.evaluate(features) >= 0
 
-        None if it is not known; NaN for a row that cannot move.
+    def move(self, features: FloatArray, beyond: float = 0.0) -> FloatArray | None:
+        """Where each row would go: the nearest point that is not on its side of the boundary, or ``beyond`` further.
+
+        None if it is not known; NaN for a row that cannot move. ``beyond`` has the unit of the distance.
         """
         return None
+
+
+def sides(signed: FloatArray) -> FloatArray:
+    """1 for rows that are selected, -1 for the others."""
+    return np.where(signed >= 0, 1.0, -1.0)
 
 
 def refuse_wrong_side(rows: float, *, signed: bool) -> None:
@@ -121,8 +144,8 @@ class Score(ColumnDistance):
     def evaluate(self, features: FloatArray) -> FloatArray:
         return features[:, 0] - self.threshold
 
-    def move(self, features: FloatArray) -> FloatArray:
-        return np.full_like(features, self.threshold)
+    def move(self, features: FloatArray, beyond: float = 0.0) -> FloatArray:
+        return self.threshold - beyond * sides(self.evaluate(features))[:, None]
 
 
 @dataclass(frozen=True)
@@ -187,9 +210,9 @@ class Linear(Distance):
     def evaluate(self, features: FloatArray) -> FloatArray:
         return self.margins(features) / self._size
 
-    def move(self, features: FloatArray) -> FloatArray:
-        step = _steepest(self.theta * self.reach, self.norm) * self.reach
-        return features - np.outer(self.evaluate(features), step)
+    def move(self, features: FloatArray, beyond: float = 0.0) -> FloatArray:
+        step, signed = _steepest(self.theta * self.reach, self.norm) * self.reach, self.evaluate(features)
+        return features - np.outer(signed + beyond * sides(signed), step)
 
 
 def _steepest(theta: FloatArray, norm: Norm) -> FloatArray:
@@ -261,7 +284,7 @@ class Mixed(Distance):
         side, stay, jump, _ = self._routes(features)
         return side * np.minimum(stay, self.delta + jump)
 
-    def move(self, features: FloatArray) -> FloatArray:
+    def move(self, features: FloatArray, beyond: float = 0.0) -> FloatArray:
         """By the cheaper route: continuous features alone, or a jump and the rest of the way."""
         side, stay, jump, landed = self._routes(features)
         stays = stay <= self.delta + jump
@@ -269,13 +292,13 @@ class Mixed(Distance):
         cannot, direction = np.isinf(length), self._continuous
         if direction.any():
             direction = _steepest(direction, self.linear.norm) * self.linear.reach
-        end = start - np.outer(side * np.where(cannot, 0.0, length), direction)
+        end = start - np.outer(side * np.where(cannot, 0.0, length + beyond), direction)
         return np.where(cannot[:, None], np.nan, end)
 
     def _routes(self, features: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Side of each row, continuous distance without and with the best jump, and where that jump lands."""
         margin, places, points = self.linear.margins(features), self._places, self._points
-        side = np.where(margin >= 0, 1.0, -1.0)
+        side = sides(margin)
         sums = points @ self.linear.theta[places]
         landed = features.copy()
         landed[:, places] = points[np.where(side > 0, sums.argmin(), sums.argmax())]
@@ -340,10 +363,11 @@ class Tree(Distance):
     def evaluate(self, features: FloatArray) -> FloatArray:
         return self._nearest(features)[0]
 
-    def move(self, features: FloatArray) -> FloatArray:
-        return self._nearest(features)[1]
+    def move(self, features: FloatArray, beyond: float = 0.0) -> FloatArray:
+        """To the nearest box; ``beyond`` an open end of it, but no further than its middle."""
+        return self._nearest(features, beyond)[1]
 
-    def _nearest(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _nearest(self, features: FloatArray, beyond: float = 0.0) -> tuple[FloatArray, FloatArray]:
         selected = np.zeros(len(features), dtype=bool)
         costs = feature_costs(self.features, self.immutable, self.costs)
         best = np.full((2, len(features)), np.inf)  # to the nearest leaf that refuses, that selects
@@ -358,7 +382,8 @@ class Tree(Distance):
             side = int(decision)
             nearer = far < best[side]
             best[side, nearer] = far[nearer]
-            point[side, nearer] = target[nearer]
+            inside = np.minimum(low + beyond, (low + np.minimum(high, low + 2 * beyond)) / 2)
+            point[side, nearer] = np.where((features <= low) & np.isfinite(low), inside, target)[nearer]
         rows = np.arange(len(features))
         other = 1 - selected.astype(int)
         return np.where(selected, 1.0, -1.0) * best[other, rows], point[other, rows]
@@ -377,6 +402,62 @@ class ModelScore(Distance):
 
     def evaluate(self, features: FloatArray) -> FloatArray:
         return np.asarray(self.decision(features), dtype=float)
+
+
+@dataclass(frozen=True, eq=False)
+class Searched(Distance):
+    """An upper bound on the distance to the boundary of a classifier of which only ``predict`` is known.
+
+    ``decision`` gives the decision (0 or 1) for rows of features; ``scored_by`` is the name of the model. The boundary
+    is searched by bisection on the way from each row to the nearest rows that the classifier decides otherwise.
+    """
+
+    features: Sequence[str]
+    decision: Callable[[FloatArray], npt.ArrayLike]
+    scored_by: str
+    norm: Norm = "l2"
+    approximate = True
+
+    def evaluate(self, features: FloatArray) -> FloatArray:
+        return self._search(features)[0]
+
+    def selects(self, features: FloatArray) -> BoolArray:
+        return np.asarray(self.decision(features), dtype=float) > 0.5
+
+    def move(self, features: FloatArray, beyond: float = 0.0) -> FloatArray:
+        """To the boundary found, which the end has just crossed; ``beyond`` further, as far as the row aimed at."""
+        _, end, aim = self._search(features)
+        rest = np.linalg.norm(aim - end, ORDER[self.norm], axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return end + np.nan_to_num(np.minimum(beyond / rest, 1.0))[:, None] * (aim - end)
+
+    def _search(self, features: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The signed distance, the point just across the boundary, and the row behind it."""
+        from sklearn.neighbors import NearestNeighbors
+
+        selected = self.selects(features)
+        best, end, aim = np.full(len(features), np.inf), features.copy(), features.copy()
+        if selected.all() or not selected.any():
+            raise UsageError(f"distance: {self.scored_by} decides all rows alike; no boundary can be found from them.")
+        for side in (False, True):
+            rows, others = np.flatnonzero(selected == side), np.flatnonzero(selected != side)
+            near = NearestNeighbors(n_neighbors=min(AIMS, others.size), p=ORDER[self.norm]).fit(features[others])
+            for target in near.kneighbors(features[rows], return_distance=False).T:
+                start, goal = features[rows], features[others[target]]
+                across = self._bisected(start, goal, side)
+                length = np.linalg.norm(across - start, ORDER[self.norm], axis=1)
+                nearer = length < best[rows]
+                best[rows[nearer]], end[rows[nearer]], aim[rows[nearer]] = length[nearer], across[nearer], goal[nearer]
+        return np.where(selected, best, -best), end, aim
+
+    def _bisected(self, start: FloatArray, goal: FloatArray, side: bool) -> FloatArray:
+        """The nearest point found between ``start`` and ``goal`` whose decision is that of the goal."""
+        near, far = np.zeros(len(start)), np.ones(len(start))
+        for _ in range(BISECTIONS):
+            middle = (near + far) / 2
+            crossed = self.selects(start + middle[:, None] * (goal - start)) != side
+            near, far = np.where(crossed, near, middle), np.where(crossed, middle, far)
+        return start + far[:, None] * (goal - start)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,8 @@
 
 Linear classifiers (anything with one row of ``coef_``), SVC, a single decision tree, forests and boosting (on the axis
 of their score), and a Pipeline of scalers in front of one of these. Distances in features are in the units of the
-user's columns: scalers are folded in.
+user's columns: scalers are folded in. For any other classifier with two classes (nearest neighbors, networks, other
+pipelines) the boundary is searched by its decisions alone; such a distance is marked as approximate.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from isonomy.errors import DataError, UsageError
 from isonomy.numerics.arrays import FloatArray
 from isonomy.options import Finite, checked
-from isonomy.projection.program.distances import Distance, Kernel, Linear, ModelScore, Norm, Tree
+from isonomy.projection.program.distances import Distance, Kernel, Linear, ModelScore, Norm, Searched, Tree
 
 SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
 ENSEMBLES = (
@@ -50,14 +52,15 @@ def distance(
     ----------
     estimator : scikit-learn classifier
         A fitted LogisticRegression, LinearSVC, SVC, RidgeClassifier, DecisionTreeClassifier or the like with two
-        classes, a forest or boosting (measured on its score), or a Pipeline of scalers and one of these.
+        classes, a forest or boosting (measured on its score), or a Pipeline of scalers and one of these. The boundary
+        of any other classifier is searched by its decisions alone.
     features : sequence of str, optional
         The columns it was fitted on; read from ``feature_names_in_`` if it was fitted on a frame.
     norm : {"l1", "l2", "linf"}, default "l2"
         The norm of a move in feature space. A kernel classifier has its own and accepts only the default.
     threshold : float, optional
-        The cut-off, if it is not the estimator's own: a probability for a logistic classifier or a tree, else a value
-        of ``decision_function``.
+        The cut-off, if it is not the estimator's own: a value of ``decision_function`` for other linear classifiers and
+        SVC, a probability for all others.
     squared : bool, default False
         For a kernel classifier (any SVC): the paper's squared cost, which gives a plan but no p-value.
     immutable : sequence of str, optional
@@ -68,7 +71,7 @@ def distance(
     Returns
     -------
     Distance
-        A `Linear`, `Kernel` or `Tree` in the units of the columns, or a `ModelScore`.
+        A `Linear`, `Kernel` or `Tree` in the units of the columns, a `ModelScore`, or a `Searched`.
 
     Examples
     --------
@@ -97,15 +100,18 @@ def distance(
     expected = getattr(estimator, "n_features_in_", len(names))
     if len(names) != expected:
         raise UsageError(f"features: {len(names)} names for an estimator fitted on {expected} columns.")
-    *scalers, model = [step for _, step in getattr(estimator, "steps", [("", estimator)])]
+    *steps, model = [step for _, step in getattr(estimator, "steps", [("", estimator)])]
+    scalers = [step for step in steps if step not in (None, "passthrough")]
+    kind = type(model).__name__
+    if len(getattr(model, "classes_", ())) != 2:
+        raise UsageError(f"distance: {kind} has no two classes, so there is no boundary between two decisions.")
+    if not all(type(step).__name__ in SCALERS and not getattr(step, "clip", False) for step in scalers):
+        return _searched(estimator, names, threshold, norm, squared or immutable or costs)
     scale, center, shift = _affine(scalers, len(names))
 
     def scaled(rows: FloatArray) -> FloatArray:
         return scale * (rows - center) + shift  # in the order that loses no digits far from 0
 
-    kind = type(model).__name__
-    if len(getattr(model, "classes_", ())) != 2:
-        raise _no_distance(kind)
     kernel = kind == "SVC" and (squared or model.kernel != "linear")
     given = 0.5 if threshold is None else float(threshold)
     refusals = {
@@ -137,7 +143,7 @@ def distance(
         decision = share > 0.5 if threshold is None else share >= threshold
         return Tree(names, low, high, decision, norm, tuple(immutable), costs or {})
     if kind not in ENSEMBLES:
-        raise _no_distance(kind)
+        return _searched(estimator, names, threshold, norm, squared or immutable or costs)
 
     def score(rows: FloatArray) -> FloatArray:
         """The probability of the second class, minus the threshold."""
@@ -153,12 +159,27 @@ def distance(
     return ModelScore(names, score, kind)
 
 
-def _no_distance(kind: str) -> UsageError:
-    return UsageError(
-        f"distance: no exact distance to the boundary is known for {kind}. Known: linear classifiers with two classes, "
-        "SVC, a single decision tree, forests and boosting by their score, and pipelines of scalers in front of one. "
-        "For anything else give score (and threshold), or a column of distances."
-    )
+def _searched(estimator: Any, names: tuple[str, ...], threshold: float | None, norm: Norm, refused: object) -> Searched:
+    """For a classifier of which only its decisions are known."""
+    kind = type(getattr(estimator, "steps", [("", estimator)])[-1][1]).__name__
+    if refused:
+        raise UsageError(
+            f"squared, immutable, costs: the boundary of {kind} is searched by its decisions; leave them out."
+        )
+    if threshold is not None and not (0 < threshold <= 1 and hasattr(estimator, "predict_proba")):
+        raise UsageError(
+            f"threshold: {threshold!r} is not a probability above 0 and up to 1 that {kind} could be compared with."
+        )
+
+    def decision(rows: FloatArray) -> FloatArray:
+        # A pipeline may choose columns by their names.
+        named = hasattr(estimator, "feature_names_in_")
+        table = pl.DataFrame(rows, schema=list(names)) if named else rows
+        if threshold is None:
+            return np.asarray(estimator.predict(table) == estimator.classes_[1], dtype=float)
+        return np.asarray(estimator.predict_proba(table)[:, 1] >= threshold, dtype=float)
+
+    return Searched(names, decision, kind, norm)
 
 
 def _affine(scalers: Sequence[Any], size: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -168,14 +189,7 @@ def _affine(scalers: Sequence[Any], size: int) -> tuple[FloatArray, FloatArray, 
     """
     scale, center, shift = np.ones(size), np.zeros(size), np.zeros(size)
     for step in scalers:
-        if step in (None, "passthrough"):
-            continue
         kind = type(step).__name__
-        if kind not in SCALERS or getattr(step, "clip", False):
-            raise UsageError(
-                f"distance: the pipeline step {kind} is not a scaler, so distances in your columns are not known. Give "
-                "score (and threshold), or a column of distances."
-            )
         # This scaler is factor * (x - origin) + target.
         factor, origin, target = np.ones(size), np.zeros(size), np.zeros(size)
         if kind == "MinMaxScaler":
@@ -197,7 +211,9 @@ def _kernel(model: Any, names: tuple[str, ...], scaled: Scaler, threshold: float
     from sklearn.metrics.pairwise import pairwise_kernels
 
     if callable(model.kernel) or model.kernel == "precomputed":
-        raise _no_distance("SVC with a kernel of its own")
+        raise UsageError(
+            "distance: SVC with a kernel of its own has no known distance; give score (and threshold), or a column."
+        )
     if model.kernel not in KERNELS or (model.kernel == "poly" and model.coef0 < 0):
         kernel = f"kernel={model.kernel!r}" + (f", coef0={model.coef0!r}" if model.kernel == "poly" else "")
         raise UsageError(

@@ -15,7 +15,7 @@ from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.roots import root
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import interval_isf, normal_isf, rows_for, t_isf, t_sf
-from isonomy.projection.program.criteria import Comparisons, DecisionCells, covariance
+from isonomy.projection.program.criteria import Comparisons, DecisionCells, corollary_covariance, covariance
 from isonomy.projection.program.law import (
     DRAWS,
     ENOUGH,
@@ -56,15 +56,15 @@ HALVINGS = 12  # of the interval that holds its lower limit
 class ProjectionTest:
     """The test of a criterion on some rows. What does not depend on the null is computed once, on first use.
 
-    ``published``: use the paper's bandwidth, the groups' own rates and Theorems 1 and 2, without checks.
+    ``method``: "published" uses the paper's bandwidth, the groups' own rates and Theorems 1 and 2, without checks;
+    "corollary" is the same with the variances of Corollary 1 as printed; "corrected" is ours.
     ``constant`` marks moments that are not tested because the rates compared are all 0 or all 1, ``left_out`` says
     whether others are tested; ``redundant`` are the places of moments that follow from the others.
     """
 
-    def __init__(
-        self, rows: Rows, moments: Comparisons, *, bandwidth: float | None, tested: bool, published: bool
-    ) -> None:
-        self.rows, self.moments, self._tested, self.published = rows, moments, tested, published
+    def __init__(self, rows: Rows, moments: Comparisons, *, bandwidth: float | None, tested: bool, method: str) -> None:
+        self.rows, self.moments, self._tested, self._method = rows, moments, tested, method
+        self.published = method != "corrected"
         self.constant, self._pooled = np.zeros(moments.value.size, dtype=bool), None
         if moments.null_rate is not None:  # the covariance at the rates that hold under the null
             variance = rows.cells.count / rows.cells.rows * moments.null_rate * (1 - moments.null_rate)
@@ -80,7 +80,7 @@ class ProjectionTest:
         self._places = places[~self.constant[places]] if self.left_out else places
         self.phi, event = moments.phi[:, self._places], moments.event[self._places]
         self._compared = [*event, *moments.reference[event]]
-        self._width = rows.cells.rows ** (-1 / 5) if published else bandwidth
+        self._width = rows.cells.rows ** (-1 / 5) if self.published else bandwidth
         self._pool = rows.pool(self.phi)
         self._own_rates, self.df, self._effective = True, np.inf, np.inf
         square = np.ix_(self._places, self._places)
@@ -101,17 +101,17 @@ class ProjectionTest:
         self.sigma = None if self._sigma is None else sigma[square]
 
     @cached_property
-    def _boundary(self) -> tuple[float, FloatArray | None, Status]:
+    def boundary(self) -> tuple[float, FloatArray | None, Status, float]:
         return self._density(self.rows)
 
     @cached_property
-    def _smooth(self) -> tuple[Pool, float, FloatArray | None] | None:
-        """Rows of a lattice spread over its steps: their pool, bandwidth and density, if they have a law."""
+    def _smooth(self) -> tuple[Pool, float, FloatArray | None, float] | None:
+        """Rows of a lattice spread over its steps: their pool, bandwidth, S and density, if they have a law."""
         rows = self.rows.smoothed()
         if rows is None:
             return None
-        width, curvature, status = self._density(rows)
-        return (rows.pool(self.phi), width, curvature) if status is Status.OK else None
+        width, curvature, status, density = self._density(rows)
+        return (rows.pool(self.phi), width, curvature, density) if status is Status.OK else None
 
     def constraint(self, null: Null) -> Constraint:
         """What the flips have to achieve: a refused row adds phi to the moment, a selected one subtracts it."""
@@ -131,10 +131,10 @@ class ProjectionTest:
         cells, sample, limits, sigma = rows.cells, rows.sample, null.subset(places), self.sigma
         self._refuse_tolerance(null)
         change = plain = solve(self._pool, self.constraint(null))  # an engine locates the quartiles on the way
-        (width, curvature, status), edge = self._boundary, Edge(cells, moments, null)
+        (width, curvature, status, density), edge = self.boundary, Edge(cells, moments, null)
         if status is Status.ATOMS and plain.status is Status.OK and self._tested and self._smooth:
             # A lattice that is spread over its steps has a law where the rows as they are have none.
-            (pool, width, curvature), status = self._smooth, Status.OK
+            (pool, width, curvature, density), status = self._smooth, Status.OK
             change = solve(pool, self.constraint(null))
         if sigma is None or plain.status is not Status.OK:
             status = Status.CONSTANT if sigma is None else plain.status
@@ -177,8 +177,11 @@ class ProjectionTest:
             else:
                 wald_pvalue = ProjectionLaw(sigma, sigma, limits, normals, df).sf(wald)
             if curvature is not None and status is Status.OK and self._tested:
-                theirs = covariance(cells, moments.influence)[np.ix_(places, places)] if self.published else sigma
-                law = ProjectionLaw(theirs, curvature, limits, normals, df)
+                if self._method == "published":
+                    sigma = covariance(cells, moments.influence)[np.ix_(places, places)]
+                elif self._method == "corollary":
+                    sigma = corollary_covariance(cells, moments)[np.ix_(places, places)]
+                law = ProjectionLaw(sigma, curvature, limits, normals, df)
         error = np.full(self.constant.size, np.nan)
         if self._sigma is not None and status is not Status.FEW_CLUSTERS:
             error = np.where(self.constant | few, np.nan, np.sqrt(np.diag(self._sigma) / cells.rows))
@@ -193,7 +196,12 @@ class ProjectionTest:
             "equivalence_pvalue": np.nan if sigma is None else edge.within(error if sample else None, df),
             "test_status": status,
             "bandwidth": width,
+            "density": density,
             "weights": np.full(places.size, np.nan) if law is None else law.weights,
+            # Sigma and S of the law, one row for each moment that it tests.
+            "covariance": None if law is None else law.covariance,
+            "curvature": None if law is None else law.curvature,
+            "places": places,
             "standard_error": error,
             "few_events": few,
             # Variances at the rates of the null, because some rates are 0 or 1.
@@ -230,30 +238,30 @@ class ProjectionTest:
         mixed = np.where(base[:, None] == base[None, :], pooled, sigma * np.outer(ratio, ratio))
         return mixed if positive_definite(mixed) else pooled
 
-    def _density(self, rows: Rows) -> tuple[float, FloatArray | None, Status]:
-        """The bandwidth, and S, the kernel estimate at the boundary, where the rows there allow one."""
+    def _density(self, rows: Rows) -> tuple[float, FloatArray | None, Status, float]:
+        """The bandwidth; S, the kernel estimate at the boundary, where the rows there allow one; and f(0)."""
         size, phi, sigma = rows.cells.rows, self.phi, self.sigma
         effective = size
         if rows.sample is not None:
             effective = min(size, float(rows.sample.effective(np.ones((len(phi), 1), dtype=bool))[0]))
         width = self._width or 1.06 * rows.spread * effective ** (-1 / 5)
         if not width > 0:  # all distances are equal
-            return width, None, Status.ATOMS
+            return width, None, Status.ATOMS, np.nan
         kernel, near, free, tie = rows.boundary(width)
-        curvature = phi.T @ (kernel[:, None] / (size * width) * phi)
+        curvature, density = phi.T @ (kernel[:, None] / (size * width) * phi), float(kernel.sum() / (size * width))
         # Each group counts for itself: the density of one with hardly a row near the boundary would be chance.
         members = phi != 0 if self.moments.user_defined else self.moments.member
         if not positive_definite(curvature) or (not self.published and (near @ members).min() < NEAR):
-            return width, None, Status.UNSUPPORTED
+            return width, None, Status.UNSUPPORTED, density
         if self.published or sigma is None:
-            return width, curvature, Status.OK
+            return width, curvature, Status.OK, density
         # Rows that chance alone would flip: a moment's deviation over its change by one row at the boundary.
-        density = kernel @ (phi != 0) / (size * width)
-        flips = float(np.sqrt(size * np.diag(sigma) * density / np.diag(curvature)).min())
+        compared = kernel @ (phi != 0) / (size * width)
+        flips = float(np.sqrt(size * np.diag(sigma) * compared / np.diag(curvature)).min())
         # Rows at the boundary itself are averaged away over a bandwidth, yet they are the first to move, and free.
         if tie > TIES * flips or float((free @ (phi != 0)).max()) > max(SOME, FREE * flips):
-            return width, None, Status.ATOMS
-        return width, curvature, Status.OK
+            return width, None, Status.ATOMS, density
+        return width, curvature, Status.OK, density
 
 
 # ---- the edge of the null
