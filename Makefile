@@ -8,7 +8,7 @@ JOBS ?= 2
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test quick check lint types unit fuzz coverage studies validity spark bench docs papers clean help
+.PHONY: demo test quick check lint types unit fuzz coverage studies validity installed spark bench docs papers clean help
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -63,11 +63,14 @@ coverage: $(VENV)/.dev  ## the tests again, with the lines they do not reach
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --cov --cov-report=term:skip-covered
 
 studies: $(VENV)/.dev  ## the long simulations: size, power, coverage; writes docs/validity (hours; TABLES=50 looks only)
-	@for study in groups impact shrunk proxies projection alternatives effects scores thresholds weights skewed monitoring; do \
+	@for study in groups impact comparable shrunk proxies projection alternatives effects scores thresholds weights skewed monitoring; do \
 	  echo "== $$study"; $(BIN)/python -m studies.$$study $(if $(TABLES),--tables $(TABLES)) || exit 1; done
 
 validity: $(VENV)/.dev  ## the long checks of solvers against brute force
 	$(BIN)/python -m pytest -n $(JOBS) -m validity tests
+
+installed: $(VENV)/.dev  ## the README's first commands, in an empty environment: from the checkout to a report
+	$(BIN)/python -m pytest -m install tests/test_first_contact.py
 
 spark: $(VENV)/.dev  ## every method on Spark: the same numbers as on the other engines
 	$(BIN)/python -m pytest -m spark tests

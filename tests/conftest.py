@@ -36,6 +36,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group("browser"))  # one browser and one audited demo, in one worker
         if item.get_closest_marker("validity") and not asked:
             item.add_marker(skip)
+        if item.get_closest_marker("install") and not asked:
+            item.add_marker(pytest.mark.skip(reason="installs into an empty environment: make installed"))
 
 
 @pytest.fixture(scope="session")

@@ -47,7 +47,7 @@ from isonomy.groups import (
     power_of,
     rows_needed,
 )
-from isonomy.groups.options import likelihood, null, standardized
+from isonomy.groups.options import comparable, likelihood, null, standardized
 from isonomy.groups.planning import PlanningOptions
 from isonomy.integrations import mlflow
 from isonomy.integrations.scorers import disparity_scorer
@@ -118,6 +118,7 @@ __all__ = [
     "calibration_metrics",
     "certify",
     "col",
+    "comparable",
     "composite_parity",
     "correction_risk",
     "crossfit",

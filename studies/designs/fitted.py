@@ -18,6 +18,7 @@ def models() -> dict[str, Any]:
     """Every kind of distance, each for a classifier that was fitted on separate rows."""
     from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
+    from sklearn.neighbors import KNeighborsClassifier
     from sklearn.svm import SVC
     from sklearn.tree import DecisionTreeClassifier
 
@@ -38,6 +39,10 @@ def models() -> dict[str, Any]:
         "boosting, on its score": (
             boosted := GradientBoostingClassifier(random_state=1).fit(x, y),
             estimators.distance(boosted, names),
+        ),
+        "nearest neighbors, searched": (
+            near := KNeighborsClassifier(25).fit(x, y),
+            estimators.distance(near, names),
         ),
     }
     return dict(fitted)

@@ -59,3 +59,15 @@ def test_a_real_metric_against_the_population(engine: Engine, decisions: dict[st
     same(iso.flag(engine(decisions), **options), iso.flag(decisions, **options), NAMES)
     result, expected = iso.certify(engine(decisions), **options), iso.certify(decisions, **options)
     same(result, expected, ("df", "statistic"), rel=1e-8)
+
+
+def test_comparable_people(engine: Engine, decisions: dict[str, Any]) -> None:
+    options: dict[str, Any] = {
+        "metric": "selection_rate",
+        "groups": "race",
+        "prediction": "prediction",
+        "reference": {"race": "a"},
+        "given": iso.comparable("age", "score", "sex", model="logistic"),
+    }
+    names = (*NAMES, "accounted", "lacking", "conditional_odds")
+    same(iso.flag(engine(decisions), **options), iso.flag(decisions, **options), names)

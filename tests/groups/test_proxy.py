@@ -542,3 +542,75 @@ reference = {g = "a"}
     outcome = audit.run()
     result: Any = outcome.results["flag-selection_rate"]
     np.testing.assert_allclose(result.ci_low, flag(tolerance=0.02).ci_low)
+
+
+# ---- tables at the edge
+
+
+EDGES: dict[str, tuple[dict[str, Any], dict[str, Any], iso.Status]] = {
+    "the reference has no members": ({"p_a": 0.0, "p_b": 0.7, "p_c": 0.3}, {}, iso.Status.EMPTY),
+    "everybody is in the reference": ({"p_a": 1.0, "p_b": 0.0, "p_c": 0.0}, {}, iso.Status.EMPTY),
+    "all are selected": ({"y": 1}, {}, iso.Status.CONSTANT),
+    "all values are equal": ({"x": 3.1}, {"metric": "mean_prediction", "prediction": "x"}, iso.Status.CONSTANT),
+}
+
+
+@pytest.mark.parametrize("case", EDGES)
+def test_nothing_is_shown_where_nothing_varies(case: str) -> None:
+    columns, options, status = EDGES[case]
+    result = flag(TABLE.with_columns(**{name: pl.lit(value) for name, value in columns.items()}), **options)
+    assert set(result.status[1:]) == {status}
+    assert np.isnan(result.pvalue).all()
+    assert result.verdict is iso.Verdict.INCONCLUSIVE
+    assert result.summary()
+
+
+@pytest.mark.parametrize("assumption", ["bracket", "names", "nothing", "validated"])
+def test_a_group_without_members_leaves_the_others_as_they_are(assumption: str) -> None:
+    options = ASSUMPTIONS[assumption]
+    joined = TABLE.with_columns(p_b=pl.col("p_b") + pl.col("p_c"), known=pl.col("known").replace("c", "b"))
+    two = flag(joined, proxy(columns={"a": "p_a", "b": "p_b"}, **options))
+    three = flag(joined.with_columns(p_c=pl.lit(0.0)), proxy(**options))
+    assert three.status[2] is iso.Status.EMPTY
+    for name in ("estimate", "disparity", "ci_low", "ci_high", "pvalue"):
+        np.testing.assert_allclose(getattr(three, name)[:2], getattr(two, name), rtol=1e-8)
+
+
+def test_known_rows_of_one_group_show_nothing() -> None:
+    only = TABLE.with_columns(known=pl.when(pl.col("known") == "a").then("known"))
+    result = flag(only, proxy(known="known", known_rows="random"))
+    assert set(result.status[1:]) == {iso.Status.TOO_SMALL}
+    assert len(result.calibration("polars")) == 3
+
+
+def test_values_of_any_scale_have_the_same_pvalues() -> None:
+    options = {"metric": "mean_prediction", "prediction": "x"}
+    large = flag(TABLE.with_columns(x=1e9 * pl.col("x")), **options)
+    np.testing.assert_allclose(large.pvalue, flag(**options).pvalue, rtol=1e-9)
+
+
+def test_groups_by_probability_are_not_drawn_together() -> None:
+    p = np.random.default_rng(3).dirichlet(np.full(9, 0.4), 900)
+    columns = {f"p{k}": p[:, k] for k in range(9)}
+    groups = proxy(columns={str(k): f"p{k}" for k in range(9)})
+    result = flag(pl.DataFrame({**columns, "y": TABLE["y"].to_list() + [1] * 100}), groups, reference="population")
+    with pytest.raises(UsageError, match="known only by probability"):
+        result.shrunk()
+
+
+def test_probabilities_slightly_above_one_are_not_called_percentages() -> None:
+    with pytest.raises(OutOfRange) as slight:
+        flag(TABLE.with_columns(p_a=pl.col("p_a") + 0.2))
+    with pytest.raises(OutOfRange, match="percentages"):
+        flag(TABLE.with_columns(pl.col("p_a", "p_b", "p_c") * 100))
+    assert "percent" not in str(slight.value)
+
+
+def test_bounds_that_meet_have_two_sided_limits() -> None:
+    code = np.random.default_rng(4).integers(0, 3, len(TABLE))
+    certain = {f"p_{label}": pl.Series((code == k).astype(float)) for k, label in enumerate("abc")}
+    bounds, point = (flag(TABLE.with_columns(**certain), proxy(assume=kind)) for kind in ("nothing", "weighted"))
+    assert bounds.low is not None
+    np.testing.assert_allclose(bounds.low[1], point.disparity[1], rtol=1e-9)
+    reach = 1.959963985 * point.standard_error[1]
+    np.testing.assert_allclose([bounds.ci_low[1], bounds.ci_high[1]], point.disparity[1] + np.array([-1, 1]) * reach)

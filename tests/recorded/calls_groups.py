@@ -439,3 +439,15 @@ _calls.add(
 )  # fmt: skip
 _calls.add("disparity_scorer", "several", ["tpr", "selection_rate"], groups="race", between="groups", then=scored)
 _calls.add("disparity_scorer", "refuses/between", "tpr", groups="race", between="people")
+
+# Comparable people.
+ALIKE: dict[str, Any] = {"metric": "selection_rate", "reference": WHITE, "given": iso.comparable("age", "sex")}
+flag("comparable", **ALIKE)
+for _scale in ("ratio", "odds_ratio"):
+    flag(f"comparable/{_scale}", **ALIKE, scale=_scale)
+flag("comparable/logistic", **(ALIKE | {"given": iso.comparable("age", "sex", model="logistic")}))
+flag("comparable/strata", **(ALIKE | {"given": iso.comparable(iso.cut("age", [40]), "sex", model="strata")}))
+flag("comparable/rest", **(ALIKE | {"reference": "rest"}))
+flag("comparable/mean", **(ALIKE | {"metric": AMOUNT}))
+refuse("comparable-best", **(ALIKE | {"reference": "highest"}))
+refuse("comparable-collinear", **(ALIKE | {"given": iso.comparable("age", iso.where("young", iso.col("age") < 0))}))

@@ -8,10 +8,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from studies import alternatives, effects, groups, impact, lines, projection, scores, shrunk, thresholds, weights
+from studies import (
+    alternatives,
+    comparable,
+    effects,
+    groups,
+    impact,
+    lines,
+    projection,
+    scores,
+    shrunk,
+    thresholds,
+    weights,
+)
 from studies.lines import Asked, Line, Page, Run, Section, at_most, each, main, nominal, published, rejected, replace
 
-STUDIES = (groups, impact, shrunk, projection, alternatives, effects, scores, thresholds, weights)
+STUDIES = (groups, impact, comparable, shrunk, projection, alternatives, effects, scores, thresholds, weights)
 PAGES = [study.PAGE for study in STUDIES]
 
 

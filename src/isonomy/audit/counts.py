@@ -12,7 +12,7 @@ from datetime import date
 from pathlib import Path
 
 from isonomy.audit.config import Config, Data, annotation_of
-from isonomy.audit.forms import Condition, FileCut, FileProxy, OwnMetric, written
+from isonomy.audit.forms import Condition, FileCut, FileProxy, OptionTable, OwnMetric, written
 from isonomy.audit.plan import PlannedTest, plan
 from isonomy.audit.runner import Audit
 from isonomy.audit.table import quoted
@@ -84,6 +84,8 @@ def _columns(test: PlannedTest) -> Iterator[tuple[str, list[float] | None]]:
     groups = test.options.get("groups")
     if any(isinstance(group, FileProxy) for group in (groups if isinstance(groups, list) else [groups])):
         raise ConfigError(f"test {test.name!r}: groups known by probability need the rows themselves, not counts.")
+    if isinstance(test.options.get("given"), OptionTable):
+        raise ConfigError(f"test {test.name!r}: comparable people need the rows themselves, not counts.")
     needed = RATES[metric].roles if isinstance(metric, str) else () if isinstance(metric, OwnMetric) else _ROLES
     for key, value in test.options.items():
         named = form_of(annotation_of(test.kind, key)) == "column"

@@ -30,6 +30,7 @@ _YES: dict[str, list[str]] = _WORDS["yes"]
 _INSTEAD = " (and put a # before user under [columns]: some tests take only one of the two)"
 _AGES = (25, 45, 65)  # where raw ages are cut
 _MOST = 3  # groupings that are used, and columns proposed as the outcome; the others are listed
+_FACTORS = 6  # numbers proposed as factors
 _RAW = 10  # an age column with more values than this holds years, not bands
 _RATES = {"everybody": "tpr", "selected": "ppv", "others": "false_omission_rate"}  # by whose outcome is known
 _TESTED = ("outcome", "prediction", "score", "effect", "treatment")  # roles of the tests proposed if none can run
@@ -402,6 +403,7 @@ def _text(path: str, folder: str, columns: tuple[Profile, ...], guessed: Guess) 
         ),
     }
     roles = [name for name in ROLES if name in _NAMES]
+    unused = {name for names in guessed.unused.values() for name in names}
     described = {name: (FileColumns.model_fields[name].description or "").partition(" (")[0] for name in roles}
     return environment.from_string((files("isonomy.audit") / "starter.toml").read_text(encoding="utf-8")).render(
         path=path,
@@ -419,5 +421,6 @@ def _text(path: str, folder: str, columns: tuple[Profile, ...], guessed: Guess) 
         rate=rate,
         labeled=labeled,
         observed=observed,
+        factors=[c.name for c in columns if c.kind == "number" and c.levels > FEW and c.name in unused][:_FACTORS],
         unit_score=score is not None and any(c.unit for c in columns if c.name == score.column),
     )

@@ -266,6 +266,7 @@ def update(
         Path | None, typer.Option("--counts", help="The result of the query of `isonomy sql`, instead of the rows.")
     ] = None,
     note: Annotated[str, typer.Option("--note", help="A remark that is kept with the batch.")] = "",
+    settings: Settings = None,
     debug: Debug = False,
 ) -> None:
     """Count the rows of the audit file as one batch of its monitors, and write their report."""
@@ -273,7 +274,7 @@ def update(
         from isonomy.audit import Audit
         from isonomy.cli import monitoring, show
 
-        prepared = Audit.from_toml(file)
+        prepared = Audit.from_toml(file, settings=settings or ())
         if counts is not None:
             from isonomy.audit.counts import on_counts
 

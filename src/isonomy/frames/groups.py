@@ -241,6 +241,15 @@ class Partition:
         weights = np.asarray(values, dtype=np.float64)
         return np.bincount(self.codes + 1, weights=weights, minlength=len(self.groups) + 1)[1:].astype(np.float64)
 
+    def by_dimension(self) -> dict[str, IntArray]:
+        """The level of each line along each dimension, from 0 up."""
+        codes = {}
+        for place, name in enumerate(self.dimensions):
+            levels = [group.items[place][1] for group in self.groups]
+            known = {level: code for code, level in enumerate(dict.fromkeys(levels))}
+            codes[name] = np.array([known[level] for level in levels], dtype=np.intp)[self.codes]
+        return codes
+
 
 def grouping(schema: Schema, groups: object, depth: int = 1, *, argument: str = "groups") -> Grouping:
     if isinstance(groups, Grouping):

@@ -45,6 +45,7 @@ ROUNDED = 0.01 + 1e-9  # probabilities whose sum is off by no more are divided b
 EXACT = 1e-9
 # States of a row's probabilities: as they should be, rounded, missing, outside [0, 1], with another sum than 1.
 GOOD, ROUGH, ABSENT, OUTSIDE, UNEQUAL = range(5)
+NEGLIGIBLE = 1e-14  # coefficients of an influence, relative to the largest, that are rounding errors
 UNKNOWN, MISNAMED = -1, -2  # codes of a row without a known group, and of a label that no group has
 
 
@@ -204,68 +205,26 @@ def proxy_of(groups: object) -> Proxy | None:
     return proxies[0] if proxies else None
 
 
-# ---- the first pass
+# ---- the rows
 
-
-def _products(p: Sequence[nw.Expr], v: nw.Expr, y: nw.Expr) -> dict[str, nw.Expr]:
-    """Each group's p, p v, p y, and p times the p of the groups up to it."""
-    named = {f"{k} {name}": pk * part for k, pk in enumerate(p) for name, part in (("v", v), ("y", y))}
-    return (
-        named
-        | {f"{k}": pk for k, pk in enumerate(p)}
-        | {f"{k} {m}": p[k] * p[m] for k in range(len(p)) for m in range(k + 1)}
-    )
-
-
-def _stacked(sums: Mapping[str, Any], size: int) -> FloatArray:
-    """Sums of `_products` by line, group, and (1, v, y, each group's p)."""
-    names = [[f"{k}", f"{k} v", f"{k} y", *(f"{max(k, m)} {min(k, m)}" for m in range(size))] for k in range(size)]
-    return np.moveaxis(np.array([[np.asarray(sums[name]) for name in line] for line in names]), 2, 0)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ProxyMoments:
-    """Means over ``rows`` rows of p times (1, v, y, p'), by weight; y is measured from its center. p sums to 1."""
-
-    rows: float
-    mass: float
-    means: FloatArray
-
-    @property
-    def share(self) -> FloatArray:
-        return self.means[:, 0]
-
-    @property
-    def inside(self) -> FloatArray:
-        return self.means[:, 1]
-
-    @property
-    def value(self) -> FloatArray:
-        return self.means[:, 2]
-
-    @property
-    def cross(self) -> FloatArray:
-        return self.means[:, 3:]
-
-    @property
-    def variance(self) -> FloatArray:
-        return np.diag(self.cross) - self.share**2
+PARTS = 3  # p is summed alone, times v and times e; then times the p of each group
 
 
 @dataclass(frozen=True, eq=False)
 class ProxyRows:
-    """The rows of one metric with probabilities of groups: the ``sums`` of the first pass, and later passes.
+    """The rows of one metric with probabilities of groups: the means of the first pass, and later passes.
 
-    A line is a cell by the metric's columns and by known group: its ``rows``, the code of its ``known`` group, and the
-    sums of p times (1, v, y, p'). y is measured from its mean ``center``; ``people`` is the mean weight of a row.
+    ``means`` are those of p times (1, v, e, p') over all rows, by weight: first of rows without a known group, then of
+    the members of each known group (the only line, if no group is known). e is v times y, less its mean ``center``. p
+    sums to 1. ``rows`` counts the rows of each line, ``mass`` sums their weights, and ``people`` is the mean weight.
     """
 
     source: Source
     proxy: Proxy
     measure: Measure
+    means: FloatArray
     rows: FloatArray
-    known: IntArray
-    sums: FloatArray
+    mass: float
     center: float
     people: float
     rounded: float
@@ -280,24 +239,9 @@ class ProxyRows:
         """Whether the metric counts only some rows."""
         return self.measure.expressions()[0] is not None
 
-    def moments(self, *, known: bool = False) -> ProxyMoments:
-        """Of all rows, or of those with a known group."""
-        lines = self.known >= 0 if known else slice(None)
-        total = self.sums[lines].sum(0)
-        mass = float(total[:, 0].sum())
-        return ProxyMoments(float(self.rows[lines].sum()), mass, total / mass)
-
-    def members(self) -> FloatArray:
-        """Of each known group (lines): its rows, and the sums of its own p, of 1, of v and of y."""
-        lines = [self.known == k for k in range(self.size)]
-        own = [[self.rows[i].sum(), self.sums[i, k, 0].sum()] for k, i in enumerate(lines)]
-        return np.concatenate([own, [self.sums[i, :, :3].sum((0, 1)) for i in lines]], axis=1)
-
-    # ---- later passes
-
     @cached_property
     def frame(self) -> Lazy:
-        """The complete rows: p0, p1, ..., v, e (v times y less its center), w, n (a line's rows), and their keys."""
+        """The complete rows: p0, p1, ..., v, e, w, n (a line's rows), w times n, and their keys."""
         source, proxy = self.source, self.proxy
         inside, value = self.measure.expressions()
         request = self.measure.request
@@ -308,13 +252,14 @@ class ProxyRows:
                 whole = whole & ~missing(nw.col(column), source.schema[column])
             elif column is not None:
                 whole = whole & ~missing(number(column), nw.Float64())
-        away = value - self.center
+        away, weight = value - self.center, source.weight * (1.0 / self.people)
         keys = {"cluster": source.cluster, "place": proxy.place, "known": _KNOWN if proxy.known else None}
         numbers = {
             "v": constant(1.0) if inside is None else either(inside, 1.0, 0.0),
             "e": away if inside is None else either(inside, away, 0.0),
-            "w": source.weight * (1.0 / self.people),
+            "w": weight,
             "n": source.number,
+            "wn": weight * source.number,
         }
         return source.frame.filter(whole).select(
             *(nw.col(f"{_P}{k}").alias(f"p{k}") for k in range(self.size)),
@@ -324,13 +269,50 @@ class ProxyRows:
 
     @cached_property
     def known_frame(self) -> Lazy:
-        """The rows with a known group, with m0, m1, ... for membership."""
-        members = [either(nw.col("known") == k, 1.0, 0.0).alias(f"m{k}") for k in range(self.size)]
-        return self.frame.filter(nw.col("known") >= 0).with_columns(*members)
+        return self.frame.filter(nw.col("known") >= 0)
 
-    def spread(self, influences: Mapping[str, nw.Expr], frame: Lazy, mass: float) -> PowerSums:
-        """Sums of powers of w psi / mass over rows, or over clusters."""
-        weight, times = nw.col("w") * (1.0 / mass), nw.col("n")
+    def spread(self, blocks: Sequence[FloatArray], *, known: bool = False) -> PowerSums:
+        """The spread of linear functions of p (1, v, e, p'), of rows or clusters, in the order of all ``blocks``.
+
+        A line of a block has coefficients like ``means``. Those of (v, e, p') are of low rank: a block has one factor,
+        or a few, and each line is a product of p with these.
+        """
+        p = [nw.col(f"p{k}") for k in range(self.size)]
+        columns, factors, influences, lines = (
+            [nw.col("v"), nw.col("e"), *p],
+            dict[str, nw.Expr](),
+            dict[str, nw.Expr](),
+            0,
+        )
+        for block in (np.nan_to_num(block, posinf=0.0, neginf=0.0) for block in blocks):
+            matrix = block[..., 1:].reshape(-1, block.shape[-1] - 1)
+            scale = np.maximum(np.abs(matrix).max(0), np.finfo(float).tiny)
+            _, size, right = np.linalg.svd(matrix / scale, full_matrices=False)
+            right = right[size > NEGLIGIBLE * size[0]]
+            names = [f"factor {len(factors) + r}" for r in range(len(right))]
+            factors |= {name: _dot(columns, scale * row) for name, row in zip(names, right, strict=True)}
+            forms = np.concatenate([block[..., :1], (block[..., 1:] / scale) @ right.T], axis=-1)
+            for line in forms:
+                terms = [_form(p, line[0], names)] if line[0].any() else []
+                for k, more in enumerate(line[1:] - line[0]):
+                    if more.any():
+                        terms.append(either(nw.col("known") == k, 1.0, 0.0) * _form(p, more, names))
+                if terms:
+                    influences[f"psi {lines}"] = reduce(add, terms)
+                lines += 1
+        powers = np.zeros((3, lines))  # no influence at all: a reference compared with itself
+        frame = self.known_frame if known else self.frame
+        if factors:
+            frame = frame.with_columns(*(expr.alias(name) for name, expr in factors.items()))
+        sums = self.powers(influences, frame)
+        powers[:, [int(name[4:]) for name in influences]] = sums.second, sums.third, sums.fourth
+        return PowerSums(sums.units, *powers)
+
+    def powers(self, influences: Mapping[str, nw.Expr], frame: Lazy) -> PowerSums:
+        """Sums of powers of w psi over rows, or over clusters."""
+        if not influences:
+            return PowerSums(np.nan, *np.zeros((3, 0)))
+        weight, times = nw.col("w") * (1.0 / self.mass), nw.col("n")
         if self.source.cluster is None:
             staged = frame.with_columns(*((psi * weight).alias(name) for name, psi in influences.items()))
         else:
@@ -349,60 +331,14 @@ class ProxyRows:
         powers = (np.array([float(table.get(f"{k} {name}", zeros)) for name in influences]) for k in (2, 3, 4))
         return PowerSums(float(table["units"]), *powers)
 
-    def spread_of(self, families: Sequence[LinearInfluence], *, known: bool = False) -> PowerSums:
-        """The spread of linear influences, those of the first family first; ``known``: among known rows."""
-        groups = range(self.size)
-        parts: dict[str, nw.Expr] = {}
-        influences: dict[str, nw.Expr] = {}
-        p = [nw.col(f"p{k}") for k in groups]
-        member = self.proxy.known is not None and any(np.any(lines.values[:, 3 * self.size : -2]) for lines in families)
-        frame = self.known_frame if known else self.frame
-        if member and not known:
-            held = {f"m{k}": either(nw.col("known") == k, 1.0, 0.0) for k in groups}
-            frame = frame.with_columns(*(expr.alias(name) for name, expr in held.items()))
-        m = [nw.col(f"m{k}") for k in groups]
-        for i, family in enumerate(families):
-            e, v = nw.col("e"), nw.col("v")
-            left = e, v
-            if family.gamma:
-                parts |= {f"e {i}": e - _dot(p, family.gamma * family.value)}
-                left = nw.col(f"e {i}"), v - _dot(p, family.gamma * family.inside)
-                if self.conditional:
-                    parts, left = parts | {f"v {i}": left[1]}, (left[0], nw.col(f"v {i}"))
-            for j, line in enumerate(np.nan_to_num(family.values, posinf=0.0, neginf=0.0)):
-                name, terms = f"psi {i} {j}", []
-                if not line.any():
-                    continue
-                blocks = np.split(line[:-2], 8)
-                sample = reduce(add, m) if member else None
-                factors = (*left, None, *((sample * e, sample * v) if sample is not None else (e, v)), e, v, None)
-                for b, (block, factor) in enumerate(zip(blocks, factors, strict=True)):
-                    if np.any(block):
-                        parts[f"{name} {b}"] = _dot(p if b < 5 else m, block)
-                        form = nw.col(f"{name} {b}")
-                        terms.append(form if factor is None else form * factor)
-                terms += [column * float(x) for column, x in zip((e, v), line[-2:], strict=True) if x]
-                influences[name] = reduce(add, terms)
-        staged = frame.with_columns(*(part.alias(name) for name, part in parts.items()))
-        sums = self.spread(influences, staged, self.moments(known=known).mass)
-        every = [f"psi {i} {j}" for i, family in enumerate(families) for j in range(len(family.values))]
-        places = [place for place, name in enumerate(every) if name in influences]
-        powers = np.zeros((3, len(every)))  # no influence at all: a reference compared with itself
-        powers[:, places] = sums.second, sums.third, sums.fourth
-        return PowerSums(sums.units, *powers)
-
     def factors(self, mean: FloatArray) -> FloatArray:
         """The slope of 1 e on p e among known rows, e = v (y - mean), for each group."""
-        values, w = {"w": nw.col("w") * nw.col("n")}, nw.col("w") * nw.col("n")
+        values, w = {"w": nw.col("wn")}, nw.col("wn")
         for k in range(self.size):
-            e, p = nw.col("e") - nw.col("v") * float(mean[k]), nw.col(f"p{k}")
-            own = e * nw.col(f"m{k}")
-            values |= {
-                f"{k} me": w * own,
-                f"{k} pe": w * p * e,
-                f"{k} both": w * own * p * e,
-                f"{k} square": w * p * p * e * e,
-            }
+            stated = nw.col(f"p{k}") * (nw.col("e") - nw.col("v") * float(mean[k]))
+            member = either(nw.col("known") == k, nw.col("e") - nw.col("v") * float(mean[k]), 0.0)
+            products = {"me": member, "pe": stated, "both": member * stated, "square": stated * stated}
+            values |= {f"{k} {name}": w * product for name, product in products.items()}
         sums = sums_at(self.known_frame, {}, values)
         me, pe, both, square = (
             np.array([float(sums[f"{k} {name}"]) for k in range(self.size)]) / float(sums["w"])
@@ -412,12 +348,12 @@ class ProxyRows:
             return (both - me * pe) / (square - pe**2)
 
     def by_place(self) -> tuple[FloatArray, IntArray]:
-        """Sums by place as in ``sums``, and the number of the place's cluster."""
-        w, cluster = nw.col("w") * nw.col("n"), self.source.cluster
+        """Sums by place, over the mass of all rows, and the number of the place's cluster."""
+        cluster, w = self.source.cluster, nw.col("wn")
         keys = {"place": nw.col("place")} | ({} if cluster is None else {"cluster": nw.col("cluster")})
-        products = _products([nw.col(f"p{k}") * w for k in range(self.size)], nw.col("v"), nw.col("e"))
-        crossed = {f"{k} {m}": w * nw.col(f"p{k}") * nw.col(f"p{m}") for k in range(self.size) for m in range(k + 1)}
-        table = collect(aggregate(self.frame, keys, products | crossed | {"n": nw.col("n")}))
+        products = _products([nw.col(f"p{k}") for k in range(self.size)], nw.col("v"), nw.col("e"))
+        values = {name: product * w for name, product in products.items()} | {"n": nw.col("n")}
+        table = collect(aggregate(self.frame, keys, values))
         places = table["place"].n_unique()
         if places < len(table):
             raise UsageError(
@@ -429,7 +365,7 @@ class ProxyRows:
                 f"place: {self.proxy.place!r} has one row in each of {places:,} values; compare within larger areas."
             )
         codes = np.arange(len(table)) if cluster is None else table["cluster"].rank("dense").to_numpy() - 1
-        return _stacked(table.to_dict(), self.size), codes.astype(np.intp)
+        return _stacked(table.to_dict(), self.size) / self.mass, codes.astype(np.intp)
 
     def _bin(self, group: int, bins: int) -> nw.Expr:
         return (nw.col(f"p{group}") * float(bins)).floor().clip(0, bins - 1).cast(nw.Int64)
@@ -440,73 +376,40 @@ class ProxyRows:
         In a bin of a group's probability, as many of its members as possible are those with y = 1 (the largest rate),
         or those with y = 0. The reference, a group or -1 for the population, has the opposite bound.
         """
-        w, v, y = nw.col("w") * nw.col("n"), nw.col("v"), nw.col("e") + nw.col("v") * self.center
-        mass, rates, staged = self.moments().mass, np.zeros((2, self.size)), {}
+        w, v, y = nw.col("wn"), nw.col("v"), nw.col("e") + nw.col("v") * self.center
+        rates, staged = np.zeros((2, self.size)), {}
         for k in range(self.size):
-            p = nw.col(f"p{k}")
-            sums = sums_at(
-                self.frame, {"bin": (self._bin(k, bins), bins)}, {"w": w, "p": w * p, "1": w * y, "0": w * (v - y)}
-            )
+            p, place = nw.col(f"p{k}"), self._bin(k, bins)
+            sums = sums_at(self.frame, {"bin": (place, bins)}, {"w": w, "p": w * p, "1": w * y, "0": w * (v - y)})
             outside = sums["w"] - sums["1"] - sums["0"]
-            for side, own, expr in ((0, sums["0"], v - y), (1, sums["1"], y)):
-                first = np.minimum(sums["p"], own)
+            for side, kind, expr in ((0, sums["0"], v - y), (1, sums["1"], y)):
+                first = np.minimum(sums["p"], kind)
                 left = sums["p"] - outside - first
-                # Rows add p where the group fills its own kind, and p - (1 - v) less that where others remain.
-                chosen = either(self._bin(k, bins).is_in(np.flatnonzero(sums["p"] <= own).tolist()), p, expr)
-                others = either(
-                    self._bin(k, bins).is_in(np.flatnonzero(left > 0).tolist()), p - (1.0 - v) - chosen, 0.0
-                )
+                # Rows add p where the group fills the kind, and p - (1 - v) less that where others remain.
+                chosen = either(place.is_in(np.flatnonzero(sums["p"] <= kind).tolist()), p, expr)
+                others = either(place.is_in(np.flatnonzero(left > 0).tolist()), p - (1.0 - v) - chosen, 0.0)
                 total = float(first.sum() + np.maximum(left, 0.0).sum())
                 share = float(first.sum()) / total if total else float("nan")
                 rates[side, k] = share if side else 1.0 - share
-                psi = (chosen - (chosen + others) * share) * (mass / total if total else 0.0)
+                psi = (chosen - (chosen + others) * share) * (self.mass / total if total else 0.0)
                 staged[f"{side} {k}"] = psi if side else -psi
-        mean = self.moments().inside.sum()
-        staged["everybody"] = nw.col("e") * (1.0 / float(mean))
+        staged["everybody"] = nw.col("e") * (1.0 / float(self.means[..., 1].sum()))
         frame = self.frame.with_columns(*(psi.alias(name) for name, psi in staged.items()))
         opposite = np.full((2, 1), self.center) if reference < 0 else rates[::-1, [reference]]
         other = [nw.col("everybody" if reference < 0 else f"{1 - side} {reference}") for side in (0, 1)]
         names = {f"{side}, {k}": nw.col(f"{side} {k}") - other[side] for side in (0, 1) for k in range(self.size)}
-        return rates - opposite, self.spread(names, frame, mass)
+        return rates - opposite, self.powers(names, frame)
 
-    def calibration(self, bins: int) -> tuple[FloatArray, FloatArray]:
-        """Known rows against probabilities: by group, known members, the observed and the stated share, their
-
-        difference with its error, and the slope of membership on the probability with its error; and by bin and group
-        the rows, the stated and the observed share.
-        """
-        known, counts = self.moments(known=True), self.members()
-        observed, stated = counts[:, 2] / known.mass, known.share
-        with np.errstate(divide="ignore", invalid="ignore"):
-            slope = (counts[:, 1] / known.mass - observed * stated) / known.variance
-        influences, binned = {}, np.zeros((4, bins, self.size))
+    def known_by_bin(self, bins: int) -> FloatArray:
+        """Of known rows, by bin of a group's probability and by group: their number, the stated and observed share."""
+        table, w = np.zeros((4, bins, self.size)), nw.col("wn")
         for k in range(self.size):
-            member, away = nw.col(f"m{k}"), nw.col(f"p{k}") - float(stated[k])
-            residual = member - float(observed[k]) - away * float(np.nan_to_num(slope[k]))
-            influences[f"difference {k}"] = member - float(observed[k]) - away
-            influences[f"slope {k}"] = away * residual * float(1.0 / (known.variance[k] or np.inf))
-            w = nw.col("w") * nw.col("n")
+            member = either(nw.col("known") == k, 1.0, 0.0)
             values = {"n": nw.col("n"), "w": w, "p": w * nw.col(f"p{k}"), "m": w * member}
             sums = sums_at(self.known_frame, {"bin": (self._bin(k, bins), bins)}, values)
-            binned[:, :, k] = [sums[name] for name in values]
-        error = np.sqrt(self.spread(influences, self.known_frame, known.mass).variance).reshape(self.size, 2).T
+            table[:, :, k] = [sums[name] for name in values]
         with np.errstate(divide="ignore", invalid="ignore"):
-            by_bin = np.array([binned[0], binned[2] / binned[1], binned[3] / binned[1]])
-        return np.array([counts[:, 0], observed, stated, observed - stated, error[0], slope, error[1]]), by_bin
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LinearInfluence:
-    """Linear influences of rows. A line of ``values`` has eight coefficients for each group, then those of e and v:
-
-    psi = (p'a)(e - gamma p'value) + (p'b)(v - gamma p'inside) + p'c + s e + t v
-          + [in rows with a known group] (p'd) e + (p'f) v + (m'g) e + (m'h) v + m'k,   m: membership.
-    """
-
-    gamma: float
-    value: FloatArray
-    inside: FloatArray
-    values: FloatArray
+            return np.array([table[0], table[2] / table[1], table[3] / table[1]])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -528,9 +431,35 @@ class PowerSums:
             return np.where(self.fourth > 0, self.second**2 / self.fourth - 1.0, np.nan)
 
 
-def _dot(columns: Sequence[nw.Expr], weights: FloatArray) -> nw.Expr:
-    terms = [column * float(weight) for column, weight in zip(columns, weights, strict=True) if weight]
-    return reduce(add, terms) if terms else constant(0.0)
+def _form(p: Sequence[nw.Expr], line: FloatArray, factors: Sequence[str]) -> nw.Expr:
+    """p'line times (1, factors), summed; p sums to 1, so that equal coefficients need no p."""
+    terms = [_dot(p[1:], weights[1:] - weights[0], float(weights[0])) for weights in line.T]
+    return reduce(add, (term * nw.col(factor) for term, factor in zip(terms[1:], factors, strict=True)), terms[0])
+
+
+def _dot(columns: Sequence[nw.Expr], weights: FloatArray, start: float = 0.0) -> nw.Expr:
+    least = NEGLIGIBLE * max(float(np.abs(weights).max(initial=0.0)), abs(start))
+    terms = [column * float(weight) for column, weight in zip(columns, weights, strict=True) if abs(weight) > least]
+    return reduce(add, terms) + start if terms else constant(start)
+
+
+# ---- the first pass
+
+
+def _products(p: Sequence[nw.Expr], v: nw.Expr, y: nw.Expr) -> dict[str, nw.Expr]:
+    """Each group's p, p v, p y, and p times the p of the groups up to it."""
+    named = {
+        f"{k}{name}": pk if part is None else pk * part
+        for k, pk in enumerate(p)
+        for name, part in (("", None), (" v", v), (" y", y))
+    }
+    return named | {f"{k} {m}": p[k] * p[m] for k in range(len(p)) for m in range(k + 1)}
+
+
+def _stacked(sums: Mapping[str, Any], size: int) -> FloatArray:
+    """Sums of `_products` by line, group, and (1, v, y, each group's p)."""
+    names = [[f"{k}", f"{k} v", f"{k} y", *(f"{max(k, m)} {min(k, m)}" for m in range(size))] for k in range(size)]
+    return np.moveaxis(np.array([[np.asarray(sums[name]) for name in line] for line in names]), 2, 0)
 
 
 _P, _STATE, _KNOWN = "__proxy p", "__proxy state", "__proxy known"
@@ -582,18 +511,21 @@ def read_proxies(source: Source, proxy: Proxy, measure: Measure) -> ProxyRows:
         groups = f"{near(label, proxy.groups)} Groups: {', '.join(proxy.groups)}."
         raise UsageError(f"known: {label!r} is not a group of the proxy.{groups}")
     sums = _stacked({name: values[lines] for name, values in sample.values.items()}, size)
-    total = sums.sum((0, 1))
-    if not total[1] > 0:
+    means, rows = np.zeros((size + 1 if proxy.known else 1, *sums.shape[1:])), np.zeros(size + 1 if proxy.known else 1)
+    np.add.at(means, known + 1, sums)
+    np.add.at(rows, known + 1, sample.counts[lines])
+    mass, inside_mass, total = means.sum((0, 1))[:PARTS]
+    if not inside_mass > 0:
         raise NotEnoughData(f"metric: no row meets the condition of {measure.name!r}.")
-    center = float(total[2] / total[1])
-    sums[:, :, 2] -= center * sums[:, :, 1]
+    center = float(total / inside_mass)
+    means[..., 2] -= center * means[..., 1]
     return ProxyRows(
         staged,
         proxy,
         measure,
-        sample.counts[lines],
-        known.astype(np.intp),
-        sums,
+        means / mass,
+        rows,
+        float(mass),
         center,
         people=1.0 if sample.design is None else sample.design.people,
         rounded=float(sample.counts[state == ROUGH].sum()),
@@ -607,7 +539,7 @@ def _refuse_states(source: Source, proxy: Proxy, rows: Mapping[int, float]) -> N
         ends = source.extremes(number(column), {})
         low, high = float(ends["low"][0]), float(ends["high"][0])
         if low < 0 or high > 1:
-            percent = " If they are percentages, divide by 100." if low >= 0 and high <= 100 else ""
+            percent = " If they are percentages, divide by 100." if low >= 0 and 2 <= high <= 100 else ""
             raise OutOfRange(
                 f"probabilities: column {column!r} has values from {low:g} to {high:g}; probabilities lie between 0 "
                 f"and 1.{percent}"

@@ -23,6 +23,7 @@ from isonomy.groups.likelihood.means import LINKS, Link
 from isonomy.groups.likelihood.strata import Effects, Scale, published_effects
 from isonomy.groups.options import (
     METHODS,
+    ComparableOption,
     Correction,
     LikelihoodOption,
     Method,
@@ -43,8 +44,8 @@ from isonomy.options import Form, Power, check
 from isonomy.results import Columns, Evidence, Plan, Provenance, column, storable
 from isonomy.results.evidence import as_frame
 
-# Legitimate factors that groups are compared within: columns, cuts or conditions.
-Given = Annotated[object, Form("given")] | None
+# Legitimate factors that groups are compared within: columns, cuts or conditions; or by which people are comparable.
+Given = Annotated[object, Form("given")] | ComparableOption | None
 
 
 # ---- plan
@@ -80,6 +81,8 @@ class ComparisonPlan(Plan):
     sigma: Sigma | None = field(init=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.given, ComparableOption) and self.given.model == "strata":
+            self.__dict__["given"] = self.given.factors
         method = self.method if isinstance(self.method, LikelihoodOption) else METHODS[self.method]
         scale = StandardizedOption() if self.scale == "standardized" else self.scale
         base: Scale = "difference" if isinstance(scale, StandardizedOption) else scale
@@ -135,6 +138,15 @@ class ComparisonPlan(Plan):
             self.given is not None and (target.to.is_value or target.to.best),
             "given: needs people to compare with; give reference='rest', or a group such as {'race': 'White'}.",
         )
+        yield (
+            self.jointly and self.comparable is not None,
+            "given: iso.comparable(...) is for iso.flag and iso.adverse_impact; certify compares within strata.",
+        )
+        shared = sorted({part.name for part in self.grouping.dimensions} & set(self.numbers))
+        yield (
+            len(shared) > 0,
+            f"given: {', '.join(repr(name) for name in shared)} makes the groups too; leave it out of one of the two.",
+        )
 
     def conflicts(self) -> list[tuple[bool, str, str]]:
         target, given, published, method = self.target, self.given is not None, self.plugged_in, self.likelihood
@@ -164,7 +176,7 @@ class ComparisonPlan(Plan):
             (special and corrected, "correction:", not_mean),
             (signed and self.link.ratio, f"scale: {self.link.name!r} is", f"{not_mean} and can be negative"),
             (given and by_method, "given:", f"method={self.method}"),
-            (given and several, "given:", "several metrics"),
+            (given and several and self.comparable is None, "given:", "several metrics"),
             (corrected and self.source.designed, "correction:", "weight or cluster, which have their own law"),
             (
                 corrected and estimate and target.joint and not self.jointly,
@@ -214,12 +226,25 @@ class ComparisonPlan(Plan):
 
     # What is read.
 
+    @property
+    def comparable(self) -> ComparableOption | None:
+        return self.given if isinstance(self.given, ComparableOption) else None
+
+    @cached_property
+    def numbers(self) -> tuple[str, ...]:
+        """The factors of comparable people that are numbers; the others are levels."""
+        schema, factors = self.source.schema, () if self.comparable is None else self.comparable.factors
+        return tuple(name for name in factors if isinstance(name, str) and name in schema and schema[name].is_numeric())
+
     @cached_property
     def grouping(self) -> Grouping:
         grouping = self.source.grouping(self.groups, self.depth)
-        if self.given is None:
+        levels = (
+            self.given if self.comparable is None else [i for i in self.comparable.factors if i not in self.numbers]
+        )
+        if levels is None or levels == []:
             return grouping
-        return grouping.within(self.source.grouping(self.given, argument="given"))
+        return grouping.within(self.source.grouping(levels, argument="given"))
 
     @property
     def overlapping(self) -> bool:
@@ -244,11 +269,12 @@ class ComparisonPlan(Plan):
             self.source.require(reference=influence)
             numeric = {"influence": influence}
             requests = [replace(request, numeric={**request.numeric, **numeric}) for request in requests]
-        return tuple(requests)
+        numbers = {f"given[{name!r}]": name for name in self.numbers}
+        return tuple(replace(request, numeric={**request.numeric, **numbers}) for request in requests)
 
     def by_row(self, measure: Measure) -> bool:
         """Whether values are needed row by row; counts are enough for a 0/1 metric with a plain reference."""
-        return measure.by_row or self.target.to is To.ESTIMATE
+        return measure.by_row or self.target.to is To.ESTIMATE or self.comparable is not None
 
     @property
     def counted(self) -> tuple[Request, ...]:
@@ -266,8 +292,8 @@ class ComparisonPlan(Plan):
 
     @property
     def side_by_side(self) -> bool:
-        """Whether a joint test of several metrics needs the values of the same rows; counts are not enough then."""
-        return self.jointly and len(self.measures) > 1 and not self.one_pass
+        """Whether several metrics need the values of the same rows; counts are not enough then."""
+        return (self.jointly or self.comparable is not None) and len(self.measures) > 1 and not self.one_pass
 
     @property
     def requests(self) -> tuple[Request, ...]:
@@ -302,18 +328,20 @@ class ComparisonPlan(Plan):
             self.base_scale,
             self.sigma,
             scored=method.correction == "auto" and method.kind == "el" and not as_published,
+            model="" if self.comparable is None else self.comparable.model,
         ).with_sides()
 
     @property
     def factors(self) -> tuple[str, ...]:
-        return tuple(self.source.labels.columns.get(factor.name, factor.name) for factor in self.grouping.strata)
+        names = (*self.numbers, *(factor.name for factor in self.grouping.strata))
+        return tuple(self.source.labels.columns.get(name, name) for name in names)
 
     @property
     def bands(self) -> Mapping[str, tuple[str, ...]]:
         labels = self.source.labels
         return {
             name: tuple(labels.values.get(factor.name, {}).get(label, in_words(label)) for label in factor.labels)
-            for name, factor in zip(self.factors, self.grouping.strata, strict=True)
+            for name, factor in zip(self.factors[len(self.numbers) :], self.grouping.strata, strict=True)
             if factor.labels
         }
 
@@ -332,7 +360,7 @@ def read(plan: ComparisonPlan) -> tuple[MetricRows, ...]:
             # A joint test of several metrics needs the cells of the same rows.
             cells = plan.shared if plan.jointly and plan.shared is not None else request
             answer = plan.source.cells(cells, plan.shared)
-        elif plan.correction == "bartlett" or plan.target.estimate is not None:
+        elif plan.correction == "bartlett" or plan.target.estimate is not None or plan.comparable is not None:
             answer = plan.source.rows(request)
         else:
             answer = rows_or_bins(plan.source, bound, request)
@@ -353,7 +381,11 @@ def _rows_of(answer: Sample, measure: Measure, plan: ComparisonPlan) -> MetricRo
         value = np.where(inside, value, 0.0)
         plan.target.estimate.refuse_uncentered(influence, mass)
     partitions = tuple(replace(partition, codes=partition.codes[lines]) for partition in answer.partitions)
-    groups = len(partitions) - (plan.given is not None)
+    groups = len(partitions) - bool(plan.grouping.strata)
+    factors, levels = None, partitions[-1] if plan.grouping.strata else None
+    if plan.comparable is not None:
+        numbers = {name: np.asarray(keys[f"given[{name!r}]"], dtype=float)[lines] for name in plan.numbers}
+        factors, levels = (numbers, {} if levels is None else levels.by_dimension()), None
     sums = MetricRows(
         binary=measure.binary,
         value=value[lines],
@@ -361,7 +393,8 @@ def _rows_of(answer: Sample, measure: Measure, plan: ComparisonPlan) -> MetricRo
         influence=influence,
         measure=measure,
         partitions=partitions[:groups],
-        strata=None if plan.given is None else partitions[-1],
+        strata=levels,
+        factors=factors,
         sizes=tuple(partition.sum(rows) for partition in answer.partitions[:groups]),
         inside=None if influence is None else inside,
         in_reference=None if chosen is None else chosen[lines],
@@ -393,6 +426,7 @@ def _rows_of(answer: Sample, measure: Measure, plan: ComparisonPlan) -> MetricRo
 for _part in (To, Widest, Effects):
     storable(_part)
 
+EXAMPLES = 20  # of many strata, the largest and the most different ones that a report shows
 MOST_GROUPS = 1_000  # groups described in words; the table has them all
 
 
@@ -428,6 +462,7 @@ def common(
         "sigma": plan.sigma,
         "_widest_gap": gaps,
         **({} if plan.given is None else {"given": plan.factors, "bands": plan.bands}),
+        **({} if plan.comparable is None else {"model": plan.comparable.model}),
     }
 
 
@@ -468,6 +503,13 @@ class GroupEvidence(ProxyEvidence):
     share: FloatArray | None = column(listed=False, default=None)
     share_low: FloatArray | None = column(listed=False, default=None)
     share_high: FloatArray | None = column(listed=False, default=None)
+    deviations: FloatArray | None = column("Standard deviations from no difference", default=None)
+    shortfall: FloatArray | None = column("Fewer than comparable people would have", default=None)
+    lacking: FloatArray | None = column("Share without a comparable person", default=None)
+    overlap_difference: FloatArray | None = column("Difference without these people", default=None)
+    conditional_odds: FloatArray | None = column("Conditional odds ratio", default=None)
+    conditional_odds_low: FloatArray | None = column("Conditional odds ratio, from", default=None)
+    conditional_odds_high: FloatArray | None = column("Conditional odds ratio, to", default=None)
     standard_error: FloatArray = column(listed=False)
     sigma_value: FloatArray | None = column(name="sigma", default=None)
     # For `detectable`: of a group that does not differ, the standard error on the scale of the link and, for 0/1
@@ -485,6 +527,7 @@ class GroupEvidence(ProxyEvidence):
     tolerance: float | None
     sigma: Sigma | None = None  # whose standard deviation is the unit of standardized differences
     given: tuple[str, ...] = ()
+    model: str = ""  # by which people are comparable; empty within strata
     bands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     effects: Effects | None = None  # the strata one by one
     _widest_gap: Widest | Gaps | None  # computed on demand where that needs no rows
@@ -545,7 +588,7 @@ class GroupEvidence(ProxyEvidence):
 
     def _by_stratum(self, effects: Effects) -> Columns:
         known = np.flatnonzero(~np.isnan(effects.estimate))
-        names = ("n", "estimate", "reference_n", "reference", "disparity")
+        names = ("n", "estimate", "reference_n", "reference", "disparity", "ci_low", "ci_high")
         return {
             "group": [self.labels[i] for i in effects.group[known]],
             "stratum": [effects.stratum[i] for i in known],
@@ -566,13 +609,21 @@ class GroupEvidence(ProxyEvidence):
 
     def pages(self) -> Mapping[str, Columns]:
         """Within strata, the table and, if any are listed, the strata with unadjusted numbers; otherwise empty."""
-        strata = {} if self.effects is None else self._by_stratum(self.effects)
-        if not len(strata.get("stratum", ())):
+        strata: dict[str, Any] = {} if self.effects is None else dict(self._by_stratum(self.effects))
+        number = len(strata.get("stratum", ()))
+        if not number:
             return {}
         raw = {"estimate": "raw_estimate", "reference": "raw_reference"}
+        places: Sequence[int] = range(number)
+        if number > 2 * EXAMPLES:
+            ranks = np.minimum(strata["n"], strata["reference_n"]), np.abs(self.link.delta(strata["disparity"]))
+            places = sorted({i for part in ranks for i in np.argsort(-part, kind="stable")[:EXAMPLES].tolist()})
+        strata["stratum"] = [words.stratum(label) for label in strata["stratum"]]
         return {
             words.NUMBERS: self.table(),
-            words.BY_STRATUM: {raw.get(name, name): values for name, values in strata.items()},
+            words.BY_STRATUM if len(places) == number else words.SOME_STRATA: {
+                raw.get(name, name): [values[i] for i in places] for name, values in strata.items()
+            },
         }
 
     def headings(self) -> Mapping[str, str]:
@@ -587,11 +638,12 @@ class GroupEvidence(ProxyEvidence):
         rates = dict.fromkeys(("estimate", "reference", "raw_estimate", "raw_reference"), "%")
         strata = ("unconditional", "accounted", "accounted_low", "accounted_high")
         differences = ("disparity", "ci_low", "ci_high", "detectable", *strata, *proxy_words.DIFFERENCES)
+        rates |= {"lacking": "%", "overlap_difference": "points"}
         return rates | (dict.fromkeys(differences, "points") if self.scale == "difference" else {})
 
     def table_note(self) -> str:
         """Within strata, what the adjusted numbers are; otherwise empty."""
-        return words.adjusted_note(self.scale) if self.given else ""
+        return words.adjusted_note(self.scale, self.model) if self.given else ""
 
     @property
     def all_shares(self) -> bool:
@@ -613,6 +665,8 @@ class GroupEvidence(ProxyEvidence):
     @property
     def method(self) -> str:  # type: ignore[override]
         """The name of the method."""
+        if self.model:
+            return words.COMPARABLE_METHODS[self.model]
         return proxy_words.METHOD if self.proxy else words.STRATA_METHOD if self.given else words.METHOD
 
     @property
@@ -620,6 +674,8 @@ class GroupEvidence(ProxyEvidence):
         """Where the method is described."""
         if self.proxy:
             return proxy_words.REFERENCES
+        if self.model:
+            return words.COMPARABLE_REFERENCES
         return (*words.REFERENCES, *(words.STRATA_REFERENCES if self.given else ()))
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:

@@ -113,9 +113,9 @@ def flag(
         The largest disparity that does not matter. The null hypothesis becomes abs(disparity) <= tolerance, and a group
         whose interval lies inside the tolerance is shown to be within it. For ratios it is a ratio: 0.8 tolerates 0.8
         to 1.25.
-    given : str, cut, where or sequence of these, optional
+    given : str, cut, where or sequence of these, or iso.comparable(...), optional
         Legitimate factors. Each group is compared with people of the same stratum, a combination of their levels; see
-        the notes.
+        the notes. ``iso.comparable("income", "score")`` compares by regression, for numbers without bands.
     method : {"el", "eel", "published"} or iso.likelihood(kind, correction, ...), default "el"
         Empirical or Euclidean likelihood; ``"published"`` is the paper's procedure. ``iso.likelihood`` also sets the
         correction for small groups and the kind of intervals.
@@ -367,8 +367,15 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
         "planning_df": moments.df if law is None else law.df,
         "variance": None if all(shares) or any(m.functional for m in plan.measures) else _variance(solvers),
     }
-    if plan.given is not None:
+    if plan.comparable is not None:
+        columns |= _account_for_factors(solvers, plan.alpha)
+    elif plan.given is not None:
         columns |= account_for_strata(solvers[0].sums, plan.base_scale, plan.alpha)
+    if plan.given is not None:
+        columns |= {
+            "deviations": np.where(tested, effects.root(plan.link.equal), np.nan),
+            "shortfall": np.where(shares.astype(bool), (reference - columns["estimate"]) * columns["n"], np.nan),
+        }
     tests = {
         "tested": tested,
         "status": status,
@@ -382,6 +389,21 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
         "drawn": drawn,
     }
     return columns, tests
+
+
+def _account_for_factors(solvers: Sequence[Solver], alpha: float) -> dict[str, Any]:
+    parts = [
+        side.comparable.account(solver.link, solver.sums.design, alpha)
+        for solver in solvers
+        for side in solver.sides
+        if side.comparable is not None
+    ]
+    blank = [np.full(part["lacking"].size, np.nan) for part in parts]
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {
+        name: np.concatenate([part.get(name, nothing) for part, nothing in zip(parts, blank, strict=True)])
+        for name in names
+    }
 
 
 def _variance(solvers: Sequence[Solver]) -> FloatArray:
@@ -525,7 +547,9 @@ def common_notes(
         dropped |= part.dropped
     if any(dropped.values()):
         yield Note("dropped", values=dropped)
-    if plan.given is not None:
+    if plan.comparable is not None:
+        yield from _overlap_notes(columns, plan)
+    elif plan.given is not None:
         yield from _strata_notes(columns, tests["tested"], plan)
     yield from note_if("small_groups", names_of(columns, status == Status.TOO_SMALL), least=plan.min_size)
     few = (status == Status.REFERENCE) & (columns["n"] < plan.min_size)
@@ -537,10 +561,19 @@ def common_notes(
     if plan.measures[0].name == "tpr" and known.any() and (columns["estimate"][known] == 1).all():
         yield Note("always_selected")
     for kind, code in words.CONCERNS.items():
-        undefined = kind is Status.UNSUPPORTED and plan.given is None
-        yield from note_if("undefined_metric" if undefined else code, names_of(columns, status == kind))
+        if kind is Status.UNSUPPORTED and plan.given is None:
+            code = "undefined_metric"
+        elif kind is Status.FEW_EVENTS and plan.comparable is not None:
+            code = "few_for_factors"
+        yield from note_if(code, names_of(columns, status == kind))
     if plan.plugged_in:
         yield Note("plugin_reference")
+
+
+def _overlap_notes(columns: Mapping[str, Any], plan: ComparisonPlan) -> Iterator[Note]:
+    some = columns["lacking"] > 0
+    lacking = dict(zip(names_of(columns, some), columns["lacking"][some].tolist(), strict=True))
+    yield from note_if("lacking_people", tuple(lacking), most=max(lacking.values(), default=0.0))
 
 
 def _strata_notes(columns: Mapping[str, Any], tested: BoolArray, plan: ComparisonPlan) -> Iterator[Note]:

@@ -20,6 +20,8 @@ from isonomy.frames import Group, Grouping, Groups, Partition, Request, Sample, 
 from isonomy.frames.metrics import Measure, measure
 from isonomy.frames.proxies import proxy_of
 from isonomy.groups import proxy_words, words
+from isonomy.groups.disparities import Given
+from isonomy.groups.flag import flag
 from isonomy.groups.likelihood.comparison import pair_effect
 from isonomy.groups.likelihood.means import LOG, Binary, linked
 from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
@@ -105,6 +107,7 @@ def adverse_impact(
     depth: Whole = 1,
     min_size: Whole = 10,
     smallest_share: Share = 0.0,
+    given: Given = None,
     rng: Seeded = None,
     **rows: Unpack[RowOptions],
 ) -> AdverseImpactResult:
@@ -142,6 +145,9 @@ def adverse_impact(
         Categories with fewer rows are listed with their rate but without a ratio, and are not comparators.
     smallest_share : float, default 0.0
         Categories with a smaller share of a table's rows are treated in the same way.
+    given : str, cut, where or sequence of these, or iso.comparable(...), optional
+        Legitimate factors: the ratios among comparable people stand beside the others, as `isonomy.flag` computes them
+        with ``scale="ratio"``. Needs decisions and a named ``reference``. Verdicts are about the ratios of all people.
     rng : int or Generator, optional
         The seed of the band over cutoffs.
     **rows
@@ -155,7 +161,10 @@ def adverse_impact(
     -------
     AdverseImpactResult
         ``to_frame()`` has one row per category of each table: table, group, against, n, estimate, reference, disparity,
-        ci_low, ci_high, pvalue, adjusted_pvalue, verdict, status, selected, difference, shortfall, and more.
+        ci_low, ci_high, pvalue, adjusted_pvalue, verdict, status, selected, difference, shortfall, and more. If the
+        comparator is named, or there are two categories, of independent rows without weights: ``deviations``, the
+        number of standard deviations between the selections and those expected at equal rates (hypergeometric), and
+        ``fisher_pvalue``, that of Fisher's exact test, which is conditional on the margins.
 
     Notes
     -----
@@ -189,12 +198,14 @@ def adverse_impact(
     sample = read(plan)
     tables = [Table(partition, sample, plan) for partition in sample.partitions]
     columns = estimate(tables, plan, rng)
+    alike, about = ({}, ()) if plan.given is None else compare_alike(tables, plan)
     return AdverseImpactResult(
         **columns,
+        **alike,
         **decide(columns, plan),
         design=None if sample.design is None else design_effect(tables),
         null=words.IMPACT_NULL.format(phrases.number(plan.threshold)),
-        notes=notes(tables, columns, plan, sample.dropped),
+        notes=(*notes(tables, columns, plan, sample.dropped), *about),
         provenance=record(rows=sample.rows, dropped=sample.dropped, random=plan.score is not None),
         threshold=plan.threshold,
         alpha=plan.alpha,
@@ -226,9 +237,15 @@ class ImpactPlan(Plan):
     depth: int
     min_size: int
     smallest_share: float
+    given: Given
 
     def __post_init__(self) -> None:
         _ = self.grouping
+        if self.given is not None and (self.levels is None or self.prediction is None):
+            raise UsageError(
+                "given: needs decisions, and people to compare with; give prediction=<column> and a reference such as "
+                "{'race': 'White'}."
+            )
         if self.prediction is None and self.score is None:
             raise MissingRole("prediction: decisions or scores are needed; pass prediction=<column> or score=<column>.")
         self.source.require(score=self.score)
@@ -415,6 +432,8 @@ def compare(table: Table, plan: ImpactPlan, rng: np.random.Generator) -> dict[st
         "shortfall": shortfall(people[used], chosen[used], plan.threshold * rate),
         "shortfall_parity": shortfall(people[used], chosen[used], rate),
     }
+    if table.design is None and (named is not None or used.size == 2):  # the choice of one of two changes nothing
+        compared |= two_by_two(n[used], table.selected[used], place)
     if table.unknown:
         refused = table.unknown - table.unknown_selected
         bounds = unknown_bounds(n[used], table.selected[used], table.unknown_selected, refused, named)
@@ -428,6 +447,63 @@ def compare(table: Table, plan: ImpactPlan, rng: np.random.Generator) -> dict[st
     return columns
 
 
+def compare_alike(tables: list[Table], plan: ImpactPlan) -> tuple[dict[str, Any], tuple[Note, ...]]:
+    """The ratios among comparable people, by `flag`, and its notes; each table has its own comparator."""
+    specs = plan.groups if isinstance(plan.groups, (list, tuple)) else [plan.groups]
+    spec_of = {dimension.name: spec for dimension, spec in zip(plan.grouping.dimensions, specs, strict=True)}
+    assert plan.levels is not None
+    columns: dict[str, list[float]] = {name: [] for name in ALIKE}
+    about: list[Note] = []
+    for dimensions, table in zip(plan.grouping.subsets, tables, strict=True):
+        names = [dimension.name for dimension in dimensions]
+        result = flag(
+            plan.source,
+            metric="selection_rate",
+            prediction=plan.prediction,
+            groups=[spec_of[name] for name in names],
+            reference={name: plan.levels[name] for name in names},
+            scale="ratio",
+            given=plan.given,
+            alpha=plan.alpha,
+            adjust=plan.adjust,
+            depth=len(names),
+            min_size=plan.min_size,
+        )
+        places = {label: i for i, label in enumerate(result.labels)}
+        for label in map(str, table.groups):
+            i = places.get(label)
+            for name, source in ALIKE.items():
+                columns[name].append(np.nan if i is None else float(getattr(result, source)[i]))
+        about += [note for note in result.notes if note.code not in ("dropped", "large_sample")]
+    factors = {"given": result.given, "model": result.model}
+    return {name: np.array(values) for name, values in columns.items()} | factors, tuple(about)
+
+
+# The columns of ratios among comparable people, and their names in `flag`.
+ALIKE = {
+    "comparable_estimate": "estimate",
+    "comparable_rate": "reference_value",
+    "comparable_ratio": "disparity",
+    "comparable_low": "ci_low",
+    "comparable_high": "ci_high",
+    "comparable_pvalue": "adjusted_pvalue",
+}
+
+
+def two_by_two(n: FloatArray, k: FloatArray, reference: int) -> dict[str, FloatArray]:
+    """Each group against the reference, given both margins: standard deviations from the expected, and Fisher's p."""
+    from scipy.stats import fisher_exact  # slow to import
+
+    total, hits = n + n[reference], k + k[reference]
+    with np.errstate(all="ignore"):
+        variance = n * n[reference] * hits * (total - hits) / (total**2 * (total - 1.0))
+        deviations = (k - n * hits / total) / np.sqrt(variance)
+    counts = [np.rint([[k[i], n[i] - k[i]], [k[reference], (n - k)[reference]]]) for i in range(n.size)]
+    exact = np.array([float(fisher_exact(table.astype(int)).pvalue) for table in counts])
+    alone = np.arange(n.size) == reference
+    return {"deviations": np.where(alone, np.nan, deviations), "fisher_pvalue": np.where(alone, np.nan, exact)}
+
+
 def design_effect(tables: list[Table]) -> DesignEffect:
     totals = Spread.join([table.spread for table in tables])
     with np.errstate(all="ignore"):
@@ -437,7 +513,7 @@ def design_effect(tables: list[Table]) -> DesignEffect:
 # The columns of a comparison.
 COMPARED = (
     *("reference", "disparity", "ci_low", "ci_high", "difference", "pvalue", "below_pvalue", "at_least_pvalue"),
-    *("shortfall", "shortfall_parity", "bound_low", "bound_high"),
+    *("shortfall", "shortfall_parity", "bound_low", "bound_high", "deviations", "fisher_pvalue"),
 )
 BY_CUTOFF = ("cutoff_ratio", "cutoff_low", "cutoff_high")
 
@@ -681,6 +757,14 @@ class AdverseImpactResult(ProxyEvidence):
     shortfall_parity: FloatArray = column("More selections to reach parity", count=True, sizes=False)
     below_threshold: BoolArray = column("Observed below the threshold")
     difference_shown: BoolArray = column()
+    deviations: FloatArray | None = column("Standard deviations from equal rates", default=None)
+    fisher_pvalue: FloatArray | None = column("Fisher's exact test: p‑value", default=None)
+    comparable_estimate: FloatArray | None = column("Rate, adjusted", unit="%", default=None)
+    comparable_rate: FloatArray | None = column("Comparable people's rate", unit="%", default=None)
+    comparable_ratio: FloatArray | None = column("Ratio among comparable people", default=None)
+    comparable_low: FloatArray | None = column("Ratio among comparable people, from", default=None)
+    comparable_high: FloatArray | None = column("Ratio among comparable people, to", default=None)
+    comparable_pvalue: FloatArray | None = column("Among comparable people: p‑value", default=None)
     below_pvalue: FloatArray = column()
     at_least_pvalue: FloatArray = column()
     bound_low: FloatArray = column("Ratio at least")
@@ -695,6 +779,8 @@ class AdverseImpactResult(ProxyEvidence):
     unknown: Mapping[str, int]
     cutoffs: FloatArray
     chosen: str = "selected"
+    given: tuple[str, ...] = ()
+    model: str = ""  # by which people are comparable; empty within strata
 
     def table(self) -> Columns:
         columns = Evidence.table(self)
@@ -722,6 +808,10 @@ class AdverseImpactResult(ProxyEvidence):
         parts = {title: names.split() for title, names in words.IMPACT_PAGES.items()}
         if not any(self.unknown.values()):
             del parts[words.BOUNDS]
+        if not self.given:
+            del parts[words.ALIKE]
+        if self.deviations is None or np.isnan(self.deviations).all():
+            del parts[words.COURTS]
         if self.weighted_n is None:
             people = {"weighted_n", "weighted_selected"}
             parts = {title: [name for name in names if name not in people] for title, names in parts.items()}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -16,17 +17,17 @@ import numpy as np
 from isonomy.errors import NotEnoughData, UsageError, refuse_percent
 from isonomy.frames import Group, Source
 from isonomy.frames.metrics import ERRORS, Measure, Metric, listed, measure
-from isonomy.frames.proxies import PowerSums, Proxy, ProxyMoments, ProxyRows, read_proxies
+from isonomy.frames.proxies import PowerSums, Proxy, ProxyRows, read_proxies
 from isonomy.groups import proxy_words as words
 from isonomy.groups.likelihood import proxies as estimators
-from isonomy.groups.likelihood.proxies import POPULATION, REST, Family, Totals
+from isonomy.groups.likelihood.proxies import POPULATION, REST, Estimator, Family
 from isonomy.groups.options import NO_DIFFERENCE, To, reference_of
 from isonomy.inference import Verdict, conclude, inside, rejected
-from isonomy.inference.decide import Decisions
 from isonomy.inference.designs import DesignEffect
 from isonomy.inference.effect import Effect, Fieller, Hypothesis, Wald, too_skewed
 from isonomy.inference.multiplicity import adjust as adjust_pvalues
 from isonomy.numerics.arrays import BoolArray, FloatArray, ObjectArray
+from isonomy.numerics.roots import bisection
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import normal_isf, normal_sf
 from isonomy.results import Columns, Evidence, Note, Plan, Provenance, column, note_if
@@ -37,7 +38,9 @@ FEWEST_DF = 9.0  # degrees of freedom below which a variance rests on fewer than
 FAMILY = ("bracket", "weighted", "linear", "share")  # assumptions about gamma
 FEWEST_KNOWN = 20  # known members below which a validated estimate misses its level
 BINS = 10  # of `calibration`
+CONSTANT = 1e-11  # the spread of values, relative to their mean, that is due to rounding
 TESTED = (Status.OK, Status.UNBOUNDED)
+SHARED = ("alpha", "adjust", "min_size")
 ADJUSTMENTS = ("bh", "by", "holm", "bonferroni", "none")
 
 
@@ -153,7 +156,7 @@ def flag_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any]) -> P
             f"tolerance: {tolerance!r} is not allowed for scale='ratio'; give a ratio between 0 and 1: 0.8 tolerates "
             "ratios from 0.8 to 1.25."
         )
-    name = metrics[0].name if isinstance(metrics[0], Metric) else metrics[0]
+    called = metrics[0].name if isinstance(metrics[0], Metric) else metrics[0]
     return ProxyPlan(
         source,
         proxy=proxy,
@@ -161,10 +164,8 @@ def flag_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any]) -> P
         reference=_place(proxy, options["reference"]),
         ratio=ratio,
         tolerance=tolerance,
-        alpha=options["alpha"],
-        adjust=options["adjust"],
-        min_size=options["min_size"],
-        lower=name in ERRORS if better is None else better == "lower",
+        **{name: options[name] for name in SHARED},
+        lower=called in ERRORS if better is None else better == "lower",
     )
 
 
@@ -175,6 +176,7 @@ def impact_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any]) ->
         (options["score"] is not None, "score"),
         (options["depth"] != 1, f"depth: {options['depth']}"),
         (options["smallest_share"] != 0, "smallest_share"),
+        (options["given"] is not None, "given"),
     )
     if isinstance(options["reference"], str):
         raise UsageError(
@@ -188,9 +190,7 @@ def impact_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any]) ->
         reference=_place(proxy, options["reference"]),
         ratio=True,
         tolerance=None,
-        alpha=options["alpha"],
-        adjust=options["adjust"],
-        min_size=options["min_size"],
+        **{name: options[name] for name in SHARED},
         lower=False,
         threshold=options["threshold"],
     )
@@ -228,10 +228,16 @@ class Answer:
     def limits(self, alpha: float) -> tuple[FloatArray, FloatArray]:
         if self.bounds:
             low, high, low_error, high_error = self.bounds
-            reach = float(normal_isf(alpha, sides="one"))
+            # Imbens and Manski (2004): one-sided limits suffice for wide bounds, two-sided ones for a single point.
+            with np.errstate(divide="ignore", invalid="ignore"):
+                width = (high - low) / np.maximum(low_error, high_error)
+            least, most = (np.full(low.shape, normal_isf(level, sides="one")) for level in (alpha, alpha / 2.0))
+            reach = bisection(
+                lambda z: normal_sf(z, sides="one") + normal_sf(z + width, sides="one") > alpha, least, most
+            )
             return low - reach * low_error, high + reach * high_error
-        ends = np.array([effect.limits(alpha) for effect in self.effects])
-        return ends[:, 0].min(0), ends[:, 1].max(0)
+        limits = np.array([effect.limits(alpha) for effect in self.effects])
+        return limits[:, 0].min(0), limits[:, 1].max(0)
 
     @property
     def values(self) -> FloatArray:
@@ -243,48 +249,59 @@ class Answer:
         degrees = [np.asarray(effect.df) for effect in self.effects]
         return np.min([np.broadcast_to(self.bound_df, self.group.shape), *degrees], axis=0)
 
-    def skewed(self, alpha: float, tests: int) -> BoolArray:
-        gates = np.zeros((1, self.group.size), dtype=bool)
-        for effect, third in zip(self.effects, self.third, strict=True):
-            variance = effect.contrast_variance(1.0) if isinstance(effect, Fieller) else effect.standard_error**2
-            gates = np.vstack([gates, too_skewed(third, variance, alpha, tests)])
-        return np.asarray(gates.any(0))
+    @property
+    def variances(self) -> list[FloatArray]:
+        """Of the difference, at each point."""
+        return [
+            effect.contrast_variance(1.0) if isinstance(effect, Fieller) else effect.standard_error**2
+            for effect in self.effects
+        ]
 
 
-def answers_of(rows: ProxyRows, plan: ProxyPlan, totals: Sequence[Totals], *, by_row: bool = True) -> list[Answer]:
-    """The answer of each estimator, in one pass over the rows; not ``by_row``: influences are those of places."""
-    levels = [part.levels(plan.reference) for part in totals]
-    lines = [np.concatenate([g - r, *([g, r] if plan.ratio else [])]) for _, _, g, r in levels]
-    if by_row:
-        spread = rows.spread_of([part.wrapped(line) for part, line in zip(totals, lines, strict=True)])
-    else:
-        spread = PowerSums(lines[0].shape[1], *((lines[0] ** power).sum(1) for power in (2, 3, 4)))
-    answers, size = [], rows.size
-    powers = (np.split(power, len(totals)) for power in (spread.second, spread.third, spread.fourth))
-    for (group, reference, _, _), part in zip(levels, zip(*powers, strict=True), strict=True):
-        sums = PowerSums(spread.units, *part)
-        means, variance, df = (group + rows.center, reference + rows.center), sums.variance, sums.df[:size]
-        effect: Effect = Wald(group - reference, np.sqrt(variance[:size]), df)
-        if plan.ratio:  # the variance of the difference gives the covariance
-            top, bottom = variance[size : 2 * size], variance[2 * size :]
-            effect = Fieller(*means, top, 0.5 * (top + bottom - variance[:size]), bottom, df)
-        answers.append(Answer(*means, (effect,), (sums.third[:size],), spread.units))
-    return answers
+def levels_of(plan: ProxyPlan, function: Estimator, means: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The means of groups and references, and the derivatives of their difference (and of both, for ratios)."""
+    slopes = estimators.gradient(lambda moved: function(moved).levels(plan.reference), means)
+    return function(means).levels(plan.reference), np.concatenate(
+        [slopes[0] - slopes[1], *(slopes if plan.ratio else [])]
+    )
 
 
-def together(answers: Sequence[Answer]) -> Answer:
-    effects, thirds = (tuple(part for a in answers for part in getattr(a, name)) for name in ("effects", "third"))
-    return replace(answers[0], effects=effects, third=thirds)
+def answer_of(rows: ProxyRows, plan: ProxyPlan, levels: FloatArray, sums: PowerSums) -> Answer:
+    size, variance = rows.size, sums.variance
+    (group, reference), df = levels + rows.center, sums.df[:size]
+    effect: Effect = Wald(levels[0] - levels[1], np.sqrt(variance[:size]), df)
+    if plan.ratio:  # the variance of the difference gives the covariance
+        top, bottom = variance[size : 2 * size], variance[2 * size :]
+        effect = Fieller(group, reference, top, 0.5 * (top + bottom - variance[:size]), bottom, df)
+    return Answer(group, reference, (effect,), (sums.third[:size],), sums.units)
+
+
+def answers_of(rows: ProxyRows, plan: ProxyPlan, functions: Sequence[Estimator]) -> list[Answer]:
+    """The answer of each estimator, in one pass over the rows."""
+    solved = [levels_of(plan, function, rows.means) for function in functions]
+    sums = rows.spread([lines for _, lines in solved])
+    powers = (np.split(power, len(solved)) for power in (sums.second, sums.third, sums.fourth))
+    parts = zip(solved, zip(*powers, strict=True), strict=True)
+    return [answer_of(rows, plan, levels, PowerSums(sums.units, *part)) for (levels, _), part in parts]
+
+
+def answer_within_places(rows: ProxyRows, plan: ProxyPlan) -> Answer:
+    sums, codes = rows.by_place()
+    function, features = estimators.within_places(sums)
+    levels, lines = levels_of(plan, function, features.sum(0)[None])
+    units = np.zeros((int(codes.max()) + 1, len(lines)))  # places, or clusters of places
+    np.add.at(units, codes, np.einsum("pkf,lkf->pl", features, lines[:, 0]))
+    return answer_of(rows, plan, levels, PowerSums(len(units), *((units**power).sum(0) for power in (2, 3, 4))))
 
 
 def families_of(rows: ProxyRows, plan: ProxyPlan) -> dict[float, Family]:
     """The shares of the assumption, and those of the grid."""
-    moments, shares = rows.moments(), sorted({*GRID, *plan.assumed})
-    families = {gamma: Family(moments, gamma, conditional=rows.conditional) for gamma in shares}
+    shares = sorted({*GRID, *plan.assumed})
+    families = {gamma: Family(rows.means, gamma, conditional=rows.conditional) for gamma in shares}
     largest = families[1.0].largest
     if shares[-1] > 1.0 and shares[-1] >= largest:
-        with np.errstate(invalid="ignore"):
-            weakest = plan.proxy.groups[int(np.nanargmin(families[1.0].identified / (moments.rows * moments.share)))]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            weakest = plan.proxy.groups[int(np.nanargmin(families[1.0].identified / rows.means.sum(0)[:, 0]))]
         raise UsageError(
             f"assume: {plan.proxy.assume} is not allowed for these probabilities; shares below {largest:.2f} are (the "
             f"weakest group is {weakest!r}: join it to another to allow more)."
@@ -294,67 +311,63 @@ def families_of(rows: ProxyRows, plan: ProxyPlan) -> dict[float, Family]:
 
 def calibration(rows: ProxyRows, plan: ProxyPlan) -> dict[str, FloatArray]:
     """Known rows against the probabilities, and what the weighted and linear estimates miss on the same rows."""
-    checks, bins = rows.calibration(BINS)
-    truth = estimators.by_known_group(rows).levels(plan.reference)
-    columns = list(checks)
-    for gamma in (0.0, 1.0):
-        totals = Family(rows.moments(known=True), gamma, conditional=rows.conditional).totals()
-        levels = totals.levels(plan.reference)
-        missed, other, lines, other_lines = (a - b for a, b in zip(truth, levels, strict=True))
-        error = np.sqrt(rows.spread_of([totals.wrapped(lines - other_lines)], known=True).variance)
-        columns += [missed - other, error]
-    return {"checks": np.array(columns), "bins": bins}
+    known = estimators.known_means(rows.means)
+    families = [Family(known, gamma, conditional=rows.conditional) for gamma in (0.0, 1.0)]
+    check = partial(estimators.checks, families=families, reference=plan.reference)
+    values, slopes = check(rows.means), estimators.gradient(check, rows.means)
+    error = np.sqrt(rows.spread([slopes.reshape(-1, *rows.means.shape)], known=True).variance).reshape(values.shape)
+    columns = [rows.rows[1:], known[1:, :, 0].sum(1), known.sum(0)[:, 0]]
+    columns += [column for pair in zip(values, error, strict=True) for column in pair]
+    return {"checks": np.array(columns), "bins": rows.known_by_bin(BINS)}
 
 
 def estimate(rows: ProxyRows, plan: ProxyPlan) -> tuple[dict[str, Any], Answer, Answer]:
     """The columns both questions share, the answer under the assumption, and that of the bracket."""
-    proxy, moments, kind = plan.proxy, rows.moments(), plan.proxy.assumption
-    families = families_of(rows, plan)
-    totals = [family.totals() for family in families.values()]
-    corrected = proxy.random and bool((rows.known >= 0).any())
-    if proxy.random and not corrected:
+    proxy, kind, total = plan.proxy, plan.proxy.assumption, float(rows.rows.sum())
+    share, _, _, cross = estimators.everybody(rows.means)
+    families, some_known = families_of(rows, plan), bool(rows.rows[1:].any())
+    if proxy.random and not some_known:
         raise NotEnoughData(f"known: {proxy.known!r} has no row with a group.")
-    *by_share, right = answers_of(rows, plan, [*totals, estimators.validated(rows) if corrected else totals[0]])
-    answers = dict(zip(families, by_share, strict=True))
+    functions = [family.totals for family in families.values()]
+    answered = answers_of(rows, plan, [*functions, *([estimators.validated(rows)] if proxy.random else [])])
+    answers = dict(zip([*families, "validated"], answered, strict=False))
     bracket = together([answers[gamma] for gamma in GRID])
     if kind in FAMILY:
         answer = together([answers[gamma] for gamma in plan.assumed])
     elif kind == "nothing":
-        ends, spread = rows.bounds(estimators.number_of_bins(moments.rows), plan.reference)
+        ends, spread = rows.bounds(estimators.number_of_bins(total), plan.reference)
         errors = np.sqrt(spread.variance).reshape(ends.shape)
         fewest = spread.df.reshape(ends.shape).min(0)
         answer = replace(answers[0.0], effects=(), third=(), bounds=(*ends, *errors), bound_df=fewest)
     else:
-        within = [estimators.within_places(rows)] if kind == "names" else []
-        answer = answers_of(rows, plan, within, by_row=False)[0] if within else right
-    checks = calibration(rows, plan) if (rows.known >= 0).any() else {}
-    known = checks["checks"][0] if checks else np.zeros(rows.size)
-    identified = families[max(plan.assumed, default=1.0)].identified
-    status = statuses(rows, plan, answer, identified, known)
+        answer = answer_within_places(rows, plan) if kind == "names" else answers["validated"]
+    checks = calibration(rows, plan) if some_known else {}
+    identified = {gamma: total * family.identified for gamma, family in families.items()}
+    status = statuses(rows, plan, answer, identified[max(plan.assumed, default=1.0)])
     tested = np.isin(status, TESTED)
-    idle = np.array([family.identified < plan.min_size for family in families.values()])
+    idle = np.array([number < plan.min_size for number in identified.values()])
     idle |= np.isin(status, (Status.REFERENCE, Status.EMPTY))
+    by_share = [answers[gamma] for gamma in families]
     curves = [[a.values[0], *a.limits(plan.alpha), a.pvalue(plan.hypothesis)] for a in by_share]
     low, high = (np.where(tested, end, np.nan) for end in answer.limits(plan.alpha))
     with np.errstate(divide="ignore", invalid="ignore"):
-        quality = moments.variance / (moments.share * (1.0 - moments.share))
-        linear = np.where(families[1.0].identified < plan.min_size, np.nan, plan.disparity(answers[1.0]))
+        quality = (np.diag(cross) - share**2) / (share * (1.0 - share))
     design = DesignEffect(np.full(rows.size, np.nan), np.full(rows.size, answer.units), answer.df + 1.0)
     columns: dict[str, Any] = {
         "groups": plan.groups,
-        "expected": moments.rows * moments.share,
-        "identified": identified,
+        "expected": total * share,
+        "identified": identified[max(plan.assumed, default=1.0)],
         "quality": quality,
-        "estimate": np.where(moments.share > 0, answer.group, np.nan),
+        "estimate": np.where(share > 0, answer.group, np.nan),
         "disparity": plan.disparity(answer),
         "weighted": plan.disparity(answers[0.0]),
-        "linear": linear,
+        "linear": np.where(identified[1.0] < plan.min_size, np.nan, plan.disparity(answers[1.0])),
         "low": np.where(tested, answer.values.min(0), np.nan),
         "high": np.where(tested, answer.values.max(0), np.nan),
         "ci_low": np.maximum(low, 0.0) if plan.ratio else low,
         "ci_high": high,
         "status": status,
-        "tipping": None if rows.conditional or plan.ratio else tipping(moments, plan, answers[0.0]),
+        "tipping": None if rows.conditional or plan.ratio else tipping(rows, plan, answers[0.0]),
         "design": design if rows.source.designed else None,
         "gammas": tuple(map(float, families)),
         "curves": np.where(idle, np.nan, np.array(curves).transpose(1, 0, 2)),
@@ -366,46 +379,55 @@ def estimate(rows: ProxyRows, plan: ProxyPlan) -> tuple[dict[str, Any], Answer, 
         "null": words.null(plan),
         **checks,
     }
-    if corrected:
-        enough = (known >= FEWEST_KNOWN) & (plan.reference < 0 or known[plan.reference] >= FEWEST_KNOWN)
+    if proxy.random:
+        right, enough = answers["validated"], rows.rows[1:] >= FEWEST_KNOWN
+        enough = enough & (plan.reference < 0 or enough[plan.reference])
         parts = dict(zip(("", "_low", "_high"), (plan.disparity(right), *right.limits(plan.alpha)), strict=True))
         columns |= {f"validated{end}": np.where(enough, part, np.nan) for end, part in parts.items()}
     return columns, answer, bracket
 
 
-def tipping(moments: ProxyMoments, plan: ProxyPlan, weighted: Answer) -> FloatArray:
+def together(answers: Sequence[Answer]) -> Answer:
+    effects, thirds = (tuple(part for a in answers for part in getattr(a, name)) for name in ("effects", "third"))
+    return replace(answers[0], effects=effects, third=thirds)
+
+
+def tipping(rows: ProxyRows, plan: ProxyPlan, weighted: Answer) -> FloatArray:
     """How much better a group would have to do than others with the same probabilities, for nothing to be shown."""
-    weights = np.diag(estimators.tipping_weights(moments, plan.reference))
+    weights = np.diag(estimators.tipping_weights(rows.means, plan.reference))
     low, high = weighted.limits(plan.alpha)
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = -np.where(low > 0, low, np.where(high < 0, high, 0.0)) / weights
     return np.where(np.arange(gap.size) == plan.reference, np.nan, gap + 0.0)  # no negative zero
 
 
-def statuses(
-    rows: ProxyRows, plan: ProxyPlan, answer: Answer, identified: FloatArray, known: FloatArray
-) -> ObjectArray:
+def statuses(rows: ProxyRows, plan: ProxyPlan, answer: Answer, identified: FloatArray) -> ObjectArray:
     """Why a group has no verdict, the last reason first; a weak or small reference leaves no group with one."""
-    moments, kind = rows.moments(), plan.proxy.assumption
+    (share, inside, _, _), kind, total = estimators.everybody(rows.means), plan.proxy.assumption, rows.rows.sum()
     tests = 1 if plan.adjust == "none" else rows.size - (plan.reference >= 0)
+    # Values that differ by rounding errors only have no variance to judge by.
+    least, variances = (CONSTANT * rows.center) ** 2 / total, np.array([*answer.variances, np.full(rows.size, np.inf)])
     with np.errstate(all="ignore"):
         low, high = answer.limits(plan.alpha)
+        pairs = zip(answer.third, answer.variances, strict=True)
+        skewed = [too_skewed(third, variance, plan.alpha, tests) for third, variance in pairs]
         reasons = {
             Status.UNBOUNDED: np.isinf(low) | np.isinf(high),
-            Status.SKEWED: answer.skewed(plan.alpha, tests) & (not plan.measure.binary),
+            Status.SKEWED: np.any([np.zeros(rows.size, dtype=bool), *skewed], axis=0) & (not plan.measure.binary),
             Status.FEW_CLUSTERS: ~(answer.df >= FEWEST_DF),
+            Status.CONSTANT: (variances <= least).any(0),
             Status.ZERO_BASELINE: ~(answer.reference > 0) & plan.ratio,
         }
+    known = (rows.rows[1:] < FEWEST_KNOWN) if kind == "validated" else False
     shared = {
         Status.WEAK_PROXY: (identified < plan.min_size) & (kind not in ("validated", "nothing")),
-        Status.TOO_SMALL: (moments.rows * moments.inside < plan.min_size)
-        | ((known < FEWEST_KNOWN) & (kind == "validated")),
+        Status.TOO_SMALL: (total * inside < plan.min_size) | known,
+        Status.EMPTY: share <= 0,
     }
     status = np.full(rows.size, Status.OK, dtype=object)
     for reason, lines in (reasons | shared).items():
         everywhere = reason in shared and plan.reference >= 0 and lines[plan.reference]
         status[lines | everywhere] = reason
-    status[moments.share <= 0] = Status.EMPTY
     if plan.reference >= 0:
         status[plan.reference] = Status.REFERENCE
     return status
@@ -433,11 +455,14 @@ def flag_columns(plan: ProxyPlan, record: Callable[..., Provenance]) -> dict[str
     shown = conclude(adjusted, alpha=plan.alpha, within=decided, concerned=status != Status.REFERENCE)
     violated = np.array([verdict is Verdict.VIOLATION for verdict in shown.verdicts])
     better = null.direction(columns["disparity"]) * (-1.0 if plan.lower else 1.0)
-    blank, counted = np.full(size, np.nan), rows.moments().rows * rows.moments().inside
+    blank, counted = np.full(size, np.nan), rows.rows.sum() * rows.means.sum(0)[:, 1]
     kinds = {POPULATION: To.POPULATION, REST: To.REST}
     return {
         **columns,
-        **verdicts(shown, pvalue, adjusted),
+        "pvalue": pvalue,
+        "adjusted_pvalue": adjusted,
+        "verdict": shown.verdict,
+        "verdicts": shown.verdicts,
         "metrics": (plan.measure.name,) * size,
         "shares": (plan.measure.binary,) * size,
         "size": columns["expected"],
@@ -447,7 +472,7 @@ def flag_columns(plan: ProxyPlan, record: Callable[..., Provenance]) -> dict[str
         **dict.fromkeys(("statistic", "planning_error", "planning_rate", "planning_df"), blank),
         "direction": tuple(np.where(violated, np.where(better > 0, "favored", "disfavored"), "").tolist()),
         "notes": notes(rows, plan, columns, within & ~decided, rejected(alone, plan.alpha) & ~violated),
-        "provenance": provenance(rows, record),
+        "provenance": record(rows=round(float(rows.rows.sum())), dropped=rows.dropped, random=False),
         "reference": plan.against,
         "reference_kind": kinds.get(plan.reference, To.GROUP),
         "scale": "ratio" if plan.ratio else "difference",
@@ -479,14 +504,18 @@ def impact_columns(plan: ProxyPlan, record: Callable[..., Provenance], chosen: s
     violated = np.array([verdict is Verdict.VIOLATION for verdict in shown.verdicts])
     unequal, within, linear = (rejected(adjust_pvalues(p, plan.adjust), plan.alpha) for p in (equal, above, alone))
     kept = within & (plan.unequal == "weighted"), linear & ~violated
-    moments, blank = rows.moments(), np.full(size, np.nan)
+    _, inside_share, value, _ = estimators.everybody(rows.means)
+    blank = np.full(size, np.nan)
     return {
         **columns,
-        **verdicts(shown, equal, shown.adjusted),
+        "pvalue": equal,
+        "adjusted_pvalue": shown.adjusted,
+        "verdict": shown.verdict,
+        "verdicts": shown.verdicts,
         "tables": (plan.source.labels.columns.get(plan.proxy.name, plan.proxy.name),) * size,
         "against": (plan.against,) * size,
         "n": columns["expected"],
-        "selected": moments.rows * (moments.value + rows.center * moments.inside),
+        "selected": rows.rows.sum() * (value + rows.center * inside_share),
         "reference": answer.reference,
         "difference": answer.group - answer.reference,
         "below_pvalue": below,
@@ -496,7 +525,7 @@ def impact_columns(plan: ProxyPlan, record: Callable[..., Provenance], chosen: s
         **dict.fromkeys(("shortfall", "shortfall_parity", "bound_low", "bound_high"), blank),
         **dict.fromkeys(("cutoff_ratio", "cutoff_low", "cutoff_high"), np.empty((0, size))),
         "notes": notes(rows, plan, columns, *kept),
-        "provenance": provenance(rows, record),
+        "provenance": record(rows=round(float(rows.rows.sum())), dropped=rows.dropped, random=False),
         "threshold": limit,
         "median": None,
         "named": True,
@@ -504,15 +533,6 @@ def impact_columns(plan: ProxyPlan, record: Callable[..., Provenance], chosen: s
         "cutoffs": np.empty(0),
         "chosen": chosen,
     }
-
-
-def verdicts(shown: Decisions, pvalue: FloatArray, adjusted: FloatArray) -> dict[str, Any]:
-    decided = {"verdict": shown.verdict, "verdicts": shown.verdicts}
-    return {"pvalue": pvalue, "adjusted_pvalue": adjusted, **decided}
-
-
-def provenance(rows: ProxyRows, record: Callable[..., Provenance]) -> Provenance:
-    return record(rows=round(float(rows.rows.sum())), dropped=rows.dropped, random=False)
 
 
 def notes(
@@ -536,7 +556,7 @@ def notes(
     return (
         *([Note("dropped", values=rows.dropped)] if any(rows.dropped.values()) else []),
         *([Note("proxy_rounded", values={"rows": round(rows.rounded)})] if rows.rounded else []),
-        *([Note("proxy_certain")] if np.nanmin(quality) > 1 - 1e-9 else []),
+        *([Note("proxy_certain")] if np.nanmin(quality, initial=np.inf) > 1 - 1e-9 else []),
         *([Note("proxy_known_other")] if plan.proxy.known_rows == "other" else []),
         *(
             note

@@ -38,6 +38,7 @@ CONCERNS = {
     Status.TOO_SMALL: "proxy_small",
     Status.FEW_CLUSTERS: "proxy_few",
     Status.SKEWED: "skewed_groups",
+    Status.CONSTANT: "constant_values",
     Status.ZERO_BASELINE: "zero_baseline",
     Status.EMPTY: "empty_groups",
     Status.UNBOUNDED: "unbounded_intervals",

@@ -94,6 +94,7 @@ def shrink(r: GroupEvidence, toward: Toward, of: tuple[str, ...] | None, alpha: 
     effect = np.ones(len(lines)) if r.design is None else r.design.effect[lines]
     known = np.isfinite(effect)
     refusals = (
+        (bool(r.proxy), "groups are known only by probability, so that they share their rows."),
         (bool(r.given), "groups were compared within strata (given)."),
         (len(set(r.metrics)) > 1, "the result has several metrics; call flag with one of them."),
         (not rates and r.variance is None, f"{r.metrics[0]} is not a mean over rows."),

@@ -24,6 +24,8 @@ class Status(StrEnum):
     ATOMS = "atoms"  # ties at the boundary: no density, another test was used
     UNSUPPORTED = "unsupported"  # too little data near a point: not estimated
     EXTRAPOLATED = "extrapolated"  # beyond the data, by a stated rule
+    NO_OVERLAP = "no_overlap"  # too many people without a comparable one: estimated, not tested
+    SEPARATED = "separated"  # factors that determine the outcome: no regression exists
     NO_TREATED = "no_treated"  # a group without treated rows
     NO_CONTROL = "no_control"  # a group without control rows
     ZERO_BASELINE = "zero_baseline"  # a ratio with nothing in its denominator

@@ -39,6 +39,7 @@ from isonomy.groups.likelihood.profile import (
     odds_in_whole,
     plugged,
 )
+from isonomy.groups.likelihood.regression import Comparable, Terms, compare_groups
 from isonomy.groups.likelihood.strata import CROWDED, Scale, Strata, Stratified, StratifiedLines, strata_influence
 from isonomy.groups.options import Reference, To
 from isonomy.inference.designs import FEWEST, Contribution, Influence, Law, Spread, covariance, spread
@@ -97,7 +98,8 @@ class Side(NamedTuple):
     """The groups of one partition, their references and what can be tested.
 
     ``means`` has one more group for all other rows, so that a group and its rest are all rows; ``mass`` and ``share``
-    are the weight of each group, and its share of them. Within strata ``estimate`` and ``reference`` are adjusted. A
+    are the weight of each group, and its share of them. Within strata, and among comparable people, ``estimate`` and
+    ``reference`` are adjusted. A
     metric that is not a mean over rows has its ``evaluations``, and those of the references it is compared ``against``.
     """
 
@@ -113,6 +115,7 @@ class Side(NamedTuple):
     strata: Strata | None = None
     evaluations: tuple[Evaluation, ...] = ()
     against: tuple[Evaluation, ...] = ()
+    comparable: Comparable | None = None
 
     @property
     def tested(self) -> IntArray:
@@ -151,10 +154,15 @@ class Solver:
     scale: Scale = "difference"
     sigma: Sigma | None = None
     scored: bool = False
+    model: str = ""
+    terms: Terms | None = None
     sides: Sequence[Side] = field(default_factory=list)
 
     def with_sides(self) -> Solver:
-        return replace(self, sides=list(map(self._side, self.sums.partitions, self.sums.sizes)))
+        factors = self.sums.factors
+        terms = None if factors is None else Terms.of_factors(*factors, self.sums.mass)
+        ready = replace(self, terms=terms)
+        return replace(ready, sides=list(map(ready._side, self.sums.partitions, self.sums.sizes)))
 
     def _side(self, partition: Partition, size: FloatArray) -> Side:
         sums, reference, link, counts = self.sums, self.reference, self.link, self.sums.counts
@@ -195,6 +203,15 @@ class Solver:
         mass = means.n[:groups]
         status[mass == 0] = Status.EMPTY
         columns = partition, size, n, mass, mass / max(means.n.sum(), 1e-300), means, status
+        if self.terms is not None:
+            able, people = able_groups(status), None if reference.to is To.REST else sums.in_reference
+            fitted = compare_groups(
+                self.terms, partition, sums.value, sums.mass, people, able, binary=sums.binary, model=self.model
+            )
+            for place, pair in enumerate(fitted.pairs):
+                if able[place] and pair.status is not Status.OK:
+                    status[place] = pair.status
+            return Side(*columns, fitted.means[0], fitted.means[1], comparable=fitted)
         if sums.strata is None:
             return Side(*columns, means.mean[:groups], values, None, evaluations, against)
         pairs = StratifiedLines.of_groups(sums, partition).strata
@@ -202,7 +219,7 @@ class Solver:
         status[able & ~link.comparable(adjusted[1])] = Status.ZERO_BASELINE
         # Only rows in strata with two sides count, on either side.
         shared = [pairs.total(rows * pairs.informative) for rows in (pairs.n1, pairs.n0)]
-        status[able & (np.minimum(*shared) < self.min_size)] = Status.TOO_SMALL
+        status[able & (np.minimum(*shared) < self.min_size)] = Status.UNSUPPORTED
         status[able & (pairs.total(pairs.weight) == 0)] = Status.UNSUPPORTED
         if sums.design is not None:
             status[able & (pairs.crowding(self.scale) > CROWDED)] = Status.UNSUPPORTED
@@ -240,6 +257,8 @@ class Solver:
         sums, means, reference, groups = self.sums, side.means, self.reference, len(side.partition.groups)
         if side.strata is not None:
             return strata_influence(sums, side.partition, self.scale)
+        if side.comparable is not None:
+            return side.comparable.influence()
         if sums.measure.functional:
             return self._functional_influence(side)
         if self.sigma is not None and not reference.to.best:
@@ -342,6 +361,8 @@ class Solver:
 
     def parts(self, side: Side) -> list[Part]:
         tested, reference = side.tested, self.reference
+        if side.comparable is not None:
+            return [(tested, side.comparable.effect(tested, self.link))]
         if side.strata is not None:
             law = None
             if self.welch:
@@ -634,7 +655,7 @@ def planning_error(
     link = solvers[0].link
     with np.errstate(all="ignore"):
         error = error / disparity if link.ratio else error
-        if solvers[0].sums.strata is not None:
+        if solvers[0].sums.strata is not None or solvers[0].terms is not None:
             return error
         share = stacked(solvers, "share") if solvers[0].reference.to is To.POPULATION else 0.0
         rate, reference = stacked(solvers, "estimate"), stacked(solvers, "reference")

@@ -142,7 +142,8 @@ class MetricRows(Lines):
     row); ``in_reference`` which belong to the named reference; ``strata`` are the strata of a conditional comparison;
     ``design`` is that of rows with weights or clusters; ``used`` are the rows inside the metric's condition;
     ``lines_kept`` are the places of the lines among all lines of the pass, whose design is ``whole``. A metric that is
-    not a mean over rows has its columns in ``roles``.
+    not a mean over rows has its columns in ``roles``; ``factors`` are the numbers and the codes of levels by which
+    people are comparable.
     """
 
     measure: Measure
@@ -158,6 +159,7 @@ class MetricRows(Lines):
     whole: Design | None
     roles: Mapping[str, FloatArray]
     lines_kept: IntArray
+    factors: tuple[Mapping[str, FloatArray], Mapping[str, IntArray]] | None = None
 
     @property
     def lines(self) -> Lines:

@@ -205,6 +205,25 @@ class Strata:
             known = self.informative & np.isfinite(effect) & np.isfinite(variance)
         return np.where(known, effect, np.nan), np.where(known, variance, np.nan)
 
+    def limits(self, scale: Scale, alpha: float) -> FloatArray:
+        """The interval of each pair's disparity: Newcombe's for differences of rates, Wald's otherwise."""
+        (mine, theirs), (effect, variance) = self.means, self.effects(scale)
+        square = float(chi2_isf(alpha, 1))
+        with np.errstate(all="ignore"):
+            reach = np.sqrt(square * variance)
+            if scale != "difference" or not self.binary:
+                ends = np.stack([effect - reach, effect + reach])
+                return ends if scale == "difference" else np.exp(ends)
+            wilson = []
+            for n, rate in ((self.n1, mine), (self.n0, theirs)):
+                half = np.sqrt(square * rate * (1.0 - rate) / n + (square / (2.0 * n)) ** 2)
+                center, whole = rate + square / (2.0 * n), 1.0 + square / n
+                wilson.append(((center - half) / whole, (center + half) / whole))
+            (low1, high1), (low0, high0) = wilson
+            below = np.sqrt((mine - low1) ** 2 + (high0 - theirs) ** 2)
+            above = np.sqrt((high1 - mine) ** 2 + (theirs - low0) ** 2)
+            return np.stack([effect - below, effect + above])
+
     def homogeneity(self, scale: Scale) -> tuple[FloatArray, IntArray]:
         """A test of equal effects in all strata: the statistic of each group and its degrees of freedom.
 
@@ -572,19 +591,35 @@ def accounted(
     """
     merged = strata.merged
     inner, outer = strata.estimate(scale), merged.estimate(scale)
-    squares, unconditional = np.asarray(critical, dtype=float), outer
     with np.errstate(all="ignore"):
         if scale != "difference":
             inner, outer = np.log(inner), np.log(outer)
-        if covariance is None:
-            v_gap, both, v_out = _gap_covariance(strata, merged, scale)
-        else:
-            v_gap = np.maximum(covariance[0, 0] + covariance[1, 1] - 2.0 * covariance[0, 1], 0.0)
-            both, v_out = covariance[1, 1] - covariance[0, 1], covariance[1, 1]
-        gap, reach = outer - inner, np.sqrt(squares * v_gap)
-        ends = np.stack([gap, gap - reach, gap + reach])
-        value, low, high = ends if scale == "difference" else np.exp(ends)
-        share_low, share_high = Fieller(gap, outer, v_gap, both, v_out).interval(squares)
+        variances = _gap_covariance(strata, merged, scale) if covariance is None else gap_variances(covariance)
+    return account_gap(inner, outer, variances, np.asarray(critical, dtype=float), ratio=scale != "difference")
+
+
+def gap_variances(covariance: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """As `_gap_covariance`, from the covariance (2 x 2 x groups) of the conditional and unconditional disparity."""
+    with np.errstate(invalid="ignore"):
+        v_gap = np.maximum(covariance[0, 0] + covariance[1, 1] - 2.0 * covariance[0, 1], 0.0)
+    return v_gap, covariance[1, 1] - covariance[0, 1], covariance[1, 1]
+
+
+def account_gap(
+    inner: FloatArray,
+    outer: FloatArray,
+    variances: tuple[FloatArray, FloatArray, FloatArray],
+    critical: FloatArray,
+    *,
+    ratio: bool,
+) -> dict[str, FloatArray]:
+    """What lies between the conditional and the unconditional disparity: differences, or logarithms of a ratio."""
+    v_gap, both, v_out = variances
+    with np.errstate(all="ignore"):
+        gap, reach = outer - inner, np.sqrt(critical * v_gap)
+        ends = np.stack([gap, gap - reach, gap + reach, outer])
+        value, low, high, unconditional = np.exp(ends) if ratio else ends
+        share_low, share_high = Fieller(gap, outer, v_gap, both, v_out).interval(critical)
         shares = {"share": gap / outer, "share_low": share_low, "share_high": share_high}
         account = {"accounted": value, "accounted_low": low, "accounted_high": high}
         return {"unconditional": unconditional} | account | shares
@@ -644,7 +679,7 @@ def account_for_strata(sums: MetricRows, scale: Scale, alpha: float) -> dict[str
             }
         )
     table: dict[str, Any] = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return table | {"effects": _effects(sums, every, scale)}
+    return table | {"effects": _effects(sums, every, scale, alpha)}
 
 
 def _clustered(
@@ -678,10 +713,12 @@ class Effects:
     reference_n: FloatArray
     reference: FloatArray
     disparity: FloatArray
+    ci_low: FloatArray
+    ci_high: FloatArray
     complete: bool
 
 
-def _effects(sums: MetricRows, every: Sequence[StratifiedLines], scale: Scale) -> Effects:
+def _effects(sums: MetricRows, every: Sequence[StratifiedLines], scale: Scale, alpha: float) -> Effects:
     """All strata one by one or, if they are very many, those with enough rows."""
     assert sums.strata is not None
     names = [str(group) for group in sums.strata.groups]
@@ -691,13 +728,15 @@ def _effects(sums: MetricRows, every: Sequence[StratifiedLines], scale: Scale) -
     for partition, weighted in zip(sums.partitions, every, strict=True):
         lines = weighted if sums.design is None else StratifiedLines.of_groups(sums, partition, sums.counts)
         part, rows = weighted.strata, lines.strata
-        effect = part.effects(scale)[0]
+        effect, ends = part.effects(scale)[0], part.limits(scale, alpha)
+        if sums.design is not None:  # each stratum has too few clusters for a law of its own
+            ends = np.full(ends.shape, np.nan)
         # Strata without weight are among the rows only.
         places = np.searchsorted(rows.group * wide + rows.stratum, part.group * wide + part.stratum)
         judged = part.informative & (np.minimum(rows.n1, rows.n0)[places] >= JUDGED_ROWS)
-        numbers = np.full((3, rows.group.size), np.nan)
+        numbers = np.full((5, rows.group.size), np.nan)
         disparity = effect if scale == "difference" else np.exp(effect)
-        numbers[:, places[judged]] = np.stack([*part.means, disparity])[:, judged]
+        numbers[:, places[judged]] = np.stack([*part.means, disparity, *ends])[:, judged]
         table = np.stack([rows.group + start, rows.stratum, rows.n1, numbers[0], rows.n0, *numbers[1:]])
         if complete:
             # The rows compared with in strata without anybody from the group.
@@ -707,12 +746,16 @@ def _effects(sums: MetricRows, every: Sequence[StratifiedLines], scale: Scale) -
             absent[rows.group, rows.stratum] = False
             group, stratum = np.nonzero(absent)
             none = np.full(group.size, np.nan)
-            table = np.hstack([table, [group + start, stratum, 0.0 * group, none, facing[stratum], none, none]])
+            table = np.hstack(
+                [table, [group + start, stratum, 0.0 * group, none, facing[stratum], none, none, none, none]]
+            )
         tables.append(table if complete else table[:, ~np.isnan(numbers[0])])
         start += part.size
-    group, stratum, n, estimate, others, reference, disparity = np.hstack(tables)[:, :SHOWN]
+    group, stratum, *columns = np.hstack(tables)[:, :SHOWN]
+    order = ("n", "estimate", "reference_n", "reference", "disparity", "ci_low", "ci_high")
     labels = tuple(names[int(i)] for i in stratum)
-    return Effects(group.astype(np.intp), labels, n, estimate, others, reference, disparity, complete)
+    values = dict(zip(order, columns, strict=True))
+    return Effects(group=group.astype(np.intp), stratum=labels, complete=complete, **values)
 
 
 def published_effects(
