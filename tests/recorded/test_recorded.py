@@ -30,10 +30,12 @@ CASES = [
 WORDS = ("metric", "accuracy", "fairness", "rule")
 # Words that another function accepts and this one refuses.
 REFUSED = {("evaluate_corrections", "collapse", "positives_inverse")}
+# They make an argument of other calls.
+ARGUMENTS = ("col", "comparable")
 PUBLIC = [
     name
     for name in iso.__all__
-    if name != "col" and (inspect.isfunction(getattr(iso, name)) or hasattr(getattr(iso, name), "fit"))
+    if name not in ARGUMENTS and (inspect.isfunction(getattr(iso, name)) or hasattr(getattr(iso, name), "fit"))
 ]
 
 

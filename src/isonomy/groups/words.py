@@ -377,7 +377,7 @@ register(
         "empty_groups": "No row that meets the metric's condition is in {groups}: listed but not tested.",
         "unsupported_strata": "There is too little to compare within strata in {groups}: few strata have people on "
         "both sides or, with weights or clusters, the strata have only a few rows each. Listed but not tested. Cut "
-        "numbers into bands with iso.cut, or compare by regression with given=iso.comparable(...).",
+        "numbers into bands, or compare with comparable people by regression.",
         "undefined_metric": "The metric is undefined for {groups}, or for the reference: there is only one class or, "
         "for a quantile, there are too many equal values. Listed but not tested.",
         "null_outside_range": "The null hypothesis lies outside the range of the data for {groups}: p is 0 by "
