@@ -96,7 +96,7 @@ def main() -> None:
         if law == "published":
             for panel, points in zip("ab", panels.values(), strict=True):
                 above = [p["statistic"] > p["threshold"] for p in points]
-                why = f"the statistic is above the threshold for {sum(above)} of {len(above)} penalties; published: for all"
+                why = f"above the threshold for {sum(above)} of {len(above)} penalties; published: for all"
                 record(f"Projection, Figure 1{panel}", all(above), why)
             draw("projection_figure_1", picture(panels))
 

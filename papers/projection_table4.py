@@ -92,7 +92,7 @@ def main(replications: int) -> None:
         distance = stats.kstest(np.array(statistics) / limit(), "chi2", args=(1,)).statistic
         shown = [tuple((np.array(p)[:, None] <= ALPHAS).mean(axis=0)) for p in (paper, printed, ours)]
         cells = "".join("".join(f"{v:8.4f}" for v in row) for row in (published, *shown))
-        pairs += [pair for pair in zip(published, shown[0], strict=True)]
+        pairs += zip(published, shown[0], strict=True)
         distances.append(float(distance))
         print(f"{n:5d}{cells}{distance:12.4f}{skipped:12d}", flush=True)
     record("Projection, Table 4", close(*zip(*pairs, strict=True), 2_000, replications), "15 shares, within chance")
