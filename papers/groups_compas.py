@@ -19,6 +19,7 @@ from isonomy.groups.likelihood.means import Binary
 from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
 from isonomy.inference.effect import Hypothesis
 from isonomy.inference.multiplicity import adjust
+from ledger import draw, record
 
 ROLES: dict[str, Any] = {"metric": "ppv", "outcome": "two_year_recid", "prediction": "high"}
 WHITE = {"race": "Caucasian"}
@@ -33,15 +34,20 @@ def load() -> pl.DataFrame:
 
 def intervals(table: pl.DataFrame) -> None:
     print("African-American against Caucasian defendants: difference in PPV")
+    close = []
     print(f"{'level':8}{'published (plug-in)':24}{'plug-in, ours':22}{'joint, ours':22}p plug-in   p joint")
-    for alpha, published in ((0.05, "[0.018, 0.058]"), (0.1, "[0.022, 0.055]")):
+    for alpha, ends in ((0.05, (0.018, 0.058)), (0.1, (0.022, 0.055))):
+        published = f"[{ends[0]}, {ends[1]}]"
         shown, p = [], []
         for method in METHODS.values():
             found = iso.flag(table, groups="race", reference=WHITE, method=method, alpha=alpha, **ROLES)
             i = found.labels.index(f"race={BLACK}")
             shown.append(f"[{found.ci_low[i]:.4f}, {found.ci_high[i]:.4f}]")
             p.append(found.pvalue[i])
+            if method == "published":
+                close.append(np.abs(np.subtract(ends, (found.ci_low[i], found.ci_high[i]))).max() < 1e-3)
         print(f"{1 - alpha:<8g}{published:24}{shown[0]:22}{shown[1]:22}{p[0]:<12.5f}{p[1]:.5f}")
+    record("Groups, COMPAS intervals", all(close), "within 0.001 of the published ends")
     n = {r: table.filter((pl.col("high") == 1) & (pl.col("race") == r)).height for r in (BLACK, "Caucasian")}
     every = table.filter(pl.col("high") == 1).height
     print(f"rows: published 2174 and 3317; ours {n[BLACK]} black, {n['Caucasian']} white, {every} in all\n")
@@ -58,7 +64,7 @@ def figure_4(table: pl.DataFrame) -> None:
         everyone = pl.lit("all") if "4b" in title else pl.col("race")
         data = rows.with_columns(everyone.alias("everyone"))
         lines: dict[str, list[str]] = {}
-        for method in METHODS.values():
+        for name, method in METHODS.items():
             found = iso.flag(
                 data,
                 groups=["everyone", "sex", "age_cat"],
@@ -67,6 +73,8 @@ def figure_4(table: pl.DataFrame) -> None:
                 method=method,
                 **ROLES,
             )
+            if name == "joint":
+                draw(f"groups_figure_{title[7:9]}", found.plot())
             for i, group in enumerate(found.groups):
                 if group.mapping.get("everyone") not in (BLACK, "all") or np.isnan(found.ci_low[i]):
                     continue
@@ -76,10 +84,16 @@ def figure_4(table: pl.DataFrame) -> None:
                 head = f"{label:52}{found.n[i]:>6.0f}  {found.disparity[i]:>+10.4f}  "
                 lines.setdefault(label, [head]).append(f"{f'[{low:+.4f}, {high:+.4f}]{star}':22}")
         print("\n".join("".join(parts) for parts in lines.values()), "\n")
+        record(f"Groups, {title[:9]}", None, "published without numbers")
 
 
-def siblings(table: pl.DataFrame, root: dict[str, str], path: list[str], theta: float, null: float, side: str) -> None:
-    """The authors' procedure: BH among the children of one node at a time, with the reference plugged in."""
+def siblings(
+    table: pl.DataFrame, root: dict[str, str], path: list[str], theta: float, null: float, side: str
+) -> set[str]:
+    """The authors' procedure: BH among the children of one node at a time, with the reference plugged in.
+
+    Returns the flagged nodes.
+    """
     positive = table.filter(pl.col("high") == 1)
     for column, level in root.items():
         positive = positive.filter(pl.col(column) == level)
@@ -94,15 +108,16 @@ def siblings(table: pl.DataFrame, root: dict[str, str], path: list[str], theta: 
             print(f"    {label:48}{frame.height:>6}  p = {one:.5f}  {'flagged' if hit else ''}")
         return [label for (label, _), hit in zip(frames, flagged, strict=True) if hit]
 
-    label = ", ".join(root.values())
+    label, hits = ", ".join(root.values()), []
     print(f"  root {label}, BH among siblings, plug-in reference {theta:.4f}")
-    test([(label, positive)])
+    hits += test([(label, positive)])
     children = [(f"{label}, {k}", positive.filter(pl.col(path[0]) == k)) for k in sorted(positive[path[0]].unique())]
-    test(children)
+    hits += test(children)
     for name, frame in children:
         grand = [(f"{name}, {k}", frame.filter(pl.col(path[1]) == k)) for k in sorted(frame[path[1]].unique())]
-        test([(n, f) for n, f in grand if f.height >= 5])
+        hits += test([(n, f) for n, f in grand if f.height >= 5])
     print()
+    return set(hits)
 
 
 def figures_5_and_6(table: pl.DataFrame) -> None:
@@ -110,12 +125,16 @@ def figures_5_and_6(table: pl.DataFrame) -> None:
     white = float(positive.filter(pl.col("race") == "Caucasian")["two_year_recid"].mean())
     average = float(positive["two_year_recid"].mean())
     print("Figure 5, H0: PPV less that of Caucasians <= 0.01. Published flag: African-American, Male, Less than 25")
-    siblings(table, {"race": BLACK}, ["sex", "age_cat"], white, 0.01, "greater")
-    siblings(table, {"age_cat": "Less than 25"}, ["sex", "race"], white, 0.01, "greater")
+    hits = siblings(table, {"race": BLACK}, ["sex", "age_cat"], white, 0.01, "greater")
+    hits |= siblings(table, {"age_cat": "Less than 25"}, ["sex", "race"], white, 0.01, "greater")
+    record("Groups, Figure 5", f"{BLACK}, Male, Less than 25" in hits, f"flagged here: {'; '.join(sorted(hits))}")
     print("Figure 6, H0: difference from the average PPV >= -0.01. Published flags: Female, Less than 25;")
     print("Caucasian, Greater than 45")
-    siblings(table, {"race": "Caucasian"}, ["sex", "age_cat"], average, -0.01, "less")
-    siblings(table, {"sex": "Female"}, ["age_cat", "race"], average, -0.01, "less")
+    hits = siblings(table, {"race": "Caucasian"}, ["sex", "age_cat"], average, -0.01, "less")
+    hits |= siblings(table, {"sex": "Female"}, ["age_cat", "race"], average, -0.01, "less")
+    hits |= siblings(table, {"race": "Caucasian"}, ["age_cat", "sex"], average, -0.01, "less")
+    published = {"Female, Less than 25", "Caucasian, Greater than 45"}
+    record("Groups, Figure 6", published <= hits, f"flagged here: {'; '.join(sorted(hits))}")
     print("The same hypotheses over all groups of race, sex and age at once (all intersections, at least 10 rows):")
     figures = {"Figure 5": (WHITE, 0.01, "greater"), "Figure 6": ("population", -0.01, "less")}
     for (name, (reference, null, side)), treatment, how in itertools.product(

@@ -1,6 +1,6 @@
 """Figure 1 of Si et al. (2021): does strong regularization make a classifier pass?
 
-    python papers/projection_figure1.py [picture.svg]
+    python papers/projection_figure1.py
 
 Test statistic, rejection threshold at 0.05 and accuracy against the penalty, equal opportunity, one 70/30 split: (a)
 logistic regression on COMPAS, (b) a linear SVM on Drug. Published as curves, without numbers: the statistic falls only
@@ -13,8 +13,6 @@ p-value is then from the Wald test, and the last column gives the reason. The pi
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +21,7 @@ from sklearn.svm import LinearSVC
 
 import isonomy as iso
 from isonomy.projection import distances
+from ledger import draw, record
 from projection_data import AUTHORS, OURS, Dataset
 
 PANELS: dict[str, tuple[str, Any]] = {
@@ -84,7 +83,7 @@ def picture(panels: dict[str, list[dict[str, Any]]]) -> Any:
     return theme.finish(alt.hconcat(*charts))
 
 
-def main(target: str | None) -> None:
+def main() -> None:
     for reading, (data, law) in READINGS.items():
         panels = {title: curve(data[name](), make, law) for title, (name, make) in PANELS.items()}
         for title, points in panels.items():
@@ -94,12 +93,13 @@ def main(target: str | None) -> None:
                 threshold = "none" if np.isnan(p["threshold"]) else f"{p['threshold']:.4g}"
                 shown = f"{p['penalty']:10.3g}{p['statistic']:12.4g}{threshold:>12s}"
                 print(f"{shown}{p['pvalue']:12.2g}{p['accuracy']:10.3f}  {p['status']}")
-        if target is not None and law == "published":
-            from isonomy.results.theme import to_svg
-
-            Path(target).write_text(to_svg(picture(panels)))
-            print(f"\nwrote {target}")
+        if law == "published":
+            for panel, points in zip("ab", panels.values(), strict=True):
+                above = [p["statistic"] > p["threshold"] for p in points]
+                why = f"above the threshold for {sum(above)} of {len(above)} penalties; published: for all"
+                record(f"Projection, Figure 1{panel}", all(above), why)
+            draw("projection_figure_1", picture(panels))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else None)
+    main()

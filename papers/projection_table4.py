@@ -1,6 +1,6 @@
 """Table 4 and Figure 2 of Si et al. (2021): how often is a classifier that is fair by construction rejected?
 
-    python -m papers.projection_table4 [replications] [picture.svg]        (2,000 by default, as in the paper)
+    python papers/projection_table4.py [replications]        (2,000 by default, as in the paper)
 
 The paper's test, ``method="published"``, uses h = N^(-1/5) and Theorem 1 with the empirical covariance, which centers
 each group at its own rate. Corollary 1 simplifies the variance under the null; as printed, it centers each group at the
@@ -14,7 +14,6 @@ and draw both.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from scipy import stats
 
 import isonomy as iso
 from isonomy.errors import NotEnoughData, OneGroup
+from ledger import close, draw, record
 from studies.designs import classifier
 
 PUBLISHED = {
@@ -65,7 +65,9 @@ def picture(statistics: dict[int, list[float]]) -> Any:
     return theme.finish(alt.concat(*(chart.properties(width=220, height=160) for chart in charts), columns=3))
 
 
-def main(replications: int, target: str | None = None) -> None:
+def main(replications: int) -> None:
+    pairs: list[tuple[float, float]] = []
+    distances: list[float] = []
     drawn_statistics: dict[int, list[float]] = {}
     print(f"{replications} replications; rejected at 0.10, 0.05, 0.01\n")
     heads = ("published", "method='published'", "Corollary 1", "ours")
@@ -90,13 +92,13 @@ def main(replications: int, target: str | None = None) -> None:
         distance = stats.kstest(np.array(statistics) / limit(), "chi2", args=(1,)).statistic
         shown = [tuple((np.array(p)[:, None] <= ALPHAS).mean(axis=0)) for p in (paper, printed, ours)]
         cells = "".join("".join(f"{v:8.4f}" for v in row) for row in (published, *shown))
+        pairs += zip(published, shown[0], strict=True)
+        distances.append(float(distance))
         print(f"{n:5d}{cells}{distance:12.4f}{skipped:12d}", flush=True)
-    if target is not None:
-        from isonomy.results.theme import to_svg
-
-        Path(target).write_text(to_svg(picture(drawn_statistics)))
-        print(f"\nwrote {target}")
+    record("Projection, Table 4", close(*zip(*pairs, strict=True), 2_000, replications), "15 shares, within chance")
+    record("Projection, Figure 2", distances[-1] < 0.05, f"distance from the limit at N = 2,000: {distances[-1]:.3f}")
+    draw("projection_figure_2", picture(drawn_statistics))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000, sys.argv[2] if len(sys.argv) > 2 else None)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000)

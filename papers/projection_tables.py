@@ -22,6 +22,7 @@ from scipy import stats
 from sklearn.svm import SVC, LinearSVC
 
 import isonomy as iso
+from ledger import record
 from projection_data import AUTHORS, OURS, Array, Dataset
 
 Fit = Callable[[Array, Array], Array]
@@ -123,15 +124,21 @@ def rejections(
 
 
 def main(splits: int) -> None:
+    pairs: dict[str, list[tuple[str, float, float]]] = {table: [] for table in PUBLISHED}
     print(f"{splits} splits; share rejected at 0.05\n")
     print(f"{'':42s}{'':8s}{'':12s}{'published':>10s}" + "".join(f"{reading:>18s}" for reading in READINGS))
     for name in OURS:
         measured = [rejections(data[name](), fit, law, splits) for data, fit, law in READINGS.values()]
         for i, (table, rows) in enumerate(PUBLISHED.items()):
             for method, published in rows.items():
+                pairs[table].append((f"{method} on {name}", published[name], float(measured[0][0][method][i])))
                 cells = "".join(f"{shares[method][i]:18.3f}" for shares, _ in measured)
                 print(f"{table:42s}{method:8s}{name:12s}{published[name]:10.3f}{cells}", flush=True)
         print(f"{'':42s}{'':8s}{name:12s}{'not tested':>10s}" + "".join(f"{skipped:18d}" for _, skipped in measured))
+    for table, cells in pairs.items():
+        apart = [f"{what} {ours:.3f} for {theirs:.3f}" for what, theirs, ours in cells if abs(ours - theirs) > 0.1]
+        why = f"apart by more than 0.1 in the reading of the loader: {', '.join(apart)}" if apart else "within 0.1"
+        record(f"Projection, {table}", not apart, why)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import numpy as np
 
-from isonomy.errors import NotEnoughData, UsageError
+from isonomy.errors import NotEnoughData, UsageError, choose
 from isonomy.frames import Groups, MetricLike
 from isonomy.frames.expressions import Scalar
 from isonomy.frames.metrics import Measure, canonical
@@ -19,6 +19,7 @@ from isonomy.groups.flag import OVERWHELMING, ROOT, common_notes, conclude_group
 from isonomy.groups.likelihood.comparison import Solver, places_of
 from isonomy.groups.likelihood.joint import Joint, NoDifference, quadratic, welch
 from isonomy.groups.likelihood.lines import Lines, MetricRows, refuse_many
+from isonomy.groups.likelihood.means import IDENTITY
 from isonomy.groups.likelihood.region import (
     HANDFUL,
     Region,
@@ -32,17 +33,19 @@ from isonomy.groups.likelihood.region import (
     region_of,
     without_reference,
 )
+from isonomy.groups.likelihood.shapes import bootstrap_bound, boundary, implied_weights, of_groups
 from isonomy.groups.likelihood.strata import all_equal
-from isonomy.groups.options import MOVED, Disparities, Method, ReferenceLike, ScaleLike
+from isonomy.groups.options import MOVED, Disparities, Method, ReferenceLike, Resamples, ScaleLike
 from isonomy.inference import Verdict, conclude
 from isonomy.inference.designs import FEWEST, Influence, JointLaw, Spread, covariance, joint_law, spread
 from isonomy.inference.effect import SKEWED_JOINTLY
 from isonomy.inference.multiplicity import adjust as adjust_pvalues
-from isonomy.numerics.arrays import BoolArray, FloatArray
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import chi2_isf, chi2_sf, weighted_chi2_sf
-from isonomy.options import Alpha, Column, RowOptions, Seeded, Tolerance, Whole
+from isonomy.options import Alpha, Column, RowOptions, Seeded, Tolerance, Whole, check
 from isonomy.results import Evidence, Note, column, note_if, open_call, question, storable
+from isonomy.results.evidence import as_frame
 from isonomy.results.storage import OF_ROWS
 
 if TYPE_CHECKING:
@@ -156,7 +159,7 @@ def certify(
     columns |= decide(columns, tests, joint, plan)
     null_value = float(plan.tested_null) if isinstance(plan.tested_null, Real) else None
     return CertifyResult(
-        **columns | {name: joint[name] for name in ("statistic", "pvalue", "null_disparity", "region")},
+        **columns | {name: joint[name] for name in ("statistic", "pvalue", "null_disparity", "region", "definitions")},
         **common(record, plan, solvers, random=plan.correction == "bartlett" or joint["factor"] != 1),
         null=words.joint_null(plan, joint["region"].groups, null_value),
         notes=notes(columns, tests, joint, plan, rows_read),
@@ -292,7 +295,13 @@ def estimate_jointly(
         else:
             parts.append((solver, part, _by_likelihood(solver, part, target, plan, rng)))
     joint = parts[0][2] if len(parts) == 1 else _stacked(parts, columns, tests, plan)
-    return joint | {"null_disparity": null}
+    pvalues = np.array([part["pvalue"] for _, _, part in parts])
+    adjusted = adjust_pvalues(pvalues, "holm")
+    definitions = {
+        solver.sums.measure.name: (part["statistic"], part["test"].df, part["pvalue"], float(each))
+        for (solver, _, part), each in zip(parts, adjusted, strict=True)
+    }
+    return joint | {"null_disparity": null, "definitions": definitions if len(parts) > 1 else {}}
 
 
 def _by_likelihood(
@@ -512,6 +521,21 @@ class CertifyResult(GroupEvidence):
     pvalue: float
     joint_status: Status
     region: Region | Stacked | NoDifference | None = field(metadata=OF_ROWS)
+    definitions: Mapping[str, tuple[float, int, float, float]] = field(default_factory=dict)
+
+    def by_metric(self, backend: str | None = None) -> Any:
+        """A verdict for each fairness definition, if several metrics are tested: its own joint test.
+
+        ``adjusted_pvalue`` is adjusted over the definitions by Holm's method.
+        """
+        if not self.definitions:
+            raise UsageError("by_metric: give several metrics to compare definitions, such as metric=['tpr', 'fpr'].")
+        numbers = zip(*self.definitions.values(), strict=True)
+        columns: dict[str, Any] = {"metric": list(self.definitions)}
+        columns |= dict(zip(("statistic", "df", "pvalue", "adjusted_pvalue"), map(list, numbers), strict=True))
+        shown = [p <= self.alpha for p in columns["adjusted_pvalue"]]
+        columns["verdict"] = [str(Verdict.VIOLATION if each else Verdict.INCONCLUSIVE) for each in shown]
+        return as_frame(columns, backend, self.provenance.backend)
 
     def contains(self, disparities: Disparities) -> bool:
         """Whether the joint confidence region of level 1 - alpha contains these disparities.
@@ -519,16 +543,97 @@ class CertifyResult(GroupEvidence):
         One number for all groups, one for each tested group in the order of `to_frame`, or a mapping from group labels.
         The degrees of freedom are the rank of the estimating functions at these disparities.
         """
+        region = self._region("contains")
+        joint = region.test(per_group(disparities, self._tested_names, "disparities"))
+        return bool(joint.statistic <= (region.critical(self.alpha, joint.df) if joint.df else 0.0))
+
+    def weights(self, group: str, backend: str | None = None) -> Any:
+        """Which values of a group carry its disparity: the weighting of its rows that the null hypothesis implies.
+
+        One line for each distinct value: ``n`` rows, each counted ``weight`` times by the likeliest weighting in which
+        the joint null hypothesis holds, and the ``multiplier`` λ of the likelihood. Weights near 1 everywhere mean that
+        the null hypothesis asks for little change; the rows whose weights are far from 1 stand against it.
+        """
+        region, place = self._likelihood("weights"), self._place(group, "group")
+        answer = implied_weights(region, place, self.null_disparity[~np.isnan(self.null_disparity)])
+        if answer is None:
+            raise UsageError("weights: no weighting of these rows meets the null hypothesis; T is infinite.")
+        return as_frame(
+            dict(zip(("value", "n", "weight", "multiplier"), answer, strict=True)), backend, self.provenance.backend
+        )
+
+    def projections(self, backend: str | None = None) -> Any:
+        """The joint confidence region projected on each group: the interval of its disparities that the region holds.
+
+        All of them hold at once, as do the intervals of `to_frame`, which are shorter: these also cover every contrast.
+        """
+        region, chosen = self._likelihood("projections"), np.flatnonzero(~np.isnan(self.null_disparity))
+        ends = [self._boundary(region, np.array([j]), "projections")[:, 0] for j in range(chosen.size)]
+        columns = {"group": self._tested_names, "disparity": self.disparity[chosen]}
+        columns |= dict(zip(("low", "high"), np.sort(ends, axis=1).T, strict=True))
+        return as_frame(columns, backend, self.provenance.backend)
+
+    def contour(self, first: str, second: str, backend: str | None = None) -> Any:
+        """The boundary of the joint confidence region in the plane of two groups, as points around the estimates."""
+        region, places = (
+            self._likelihood("contour"),
+            np.array([self._place(first, "first"), self._place(second, "second")]),
+        )
+        if places[0] == places[1]:
+            raise UsageError("contour: first and second are the same group.")
+        points = self._boundary(region, places, "contour")
+        return as_frame(dict(zip((first, second), points.T, strict=True)), backend, self.provenance.backend)
+
+    def bootstrap(self, resamples: Resamples = 500, rng: Seeded = None, backend: str | None = None) -> Any:
+        """The simultaneous region of Cherian and Candès (2024), with which the paper compares its own.
+
+        The reference counts as known. Coverage of this region is below its level for small groups: see the page.
+        """
+        check("resamples", resamples, Resamples)
+        region = self._likelihood("bootstrap")
+        if region.link is not IDENTITY or self.design is not None:
+            raise UsageError("bootstrap: it is defined for differences of rows without weights or clusters.")
+        chosen = np.flatnonzero(~np.isnan(self.null_disparity))
+        bound = bootstrap_bound(region, self.alpha, resamples, np.random.default_rng(rng))
+        value = self.disparity[chosen]
+        columns = {"group": self._tested_names, "disparity": value, "low": value - bound, "high": value + bound}
+        return as_frame(columns, backend, self.provenance.backend)
+
+    @property
+    def _tested_names(self) -> list[str]:
+        return [label for label, null in zip(self.names, self.null_disparity, strict=True) if not np.isnan(null)]
+
+    def _place(self, group: str, argument: str) -> int:
+        return self._tested_names.index(choose(argument, group, self._tested_names))
+
+    def _region(self, method: str) -> Region | Stacked | NoDifference:
         if self.region is None:
             if Status.SUPPRESSED in self.status:
-                raise UsageError("contains: the rows behind this result are withheld with the small groups.")
+                raise UsageError(f"{method}: the rows behind this result are withheld with the small groups.")
             raise UsageError(
-                "contains: the rows behind this result are not stored with it; keep the result in memory, or store it "
+                f"{method}: the rows behind this result are not stored with it; keep the result in memory, or store it "
                 "with to_json(rows=True)."
             )
-        labels = [label for label, null in zip(self.names, self.null_disparity, strict=True) if not np.isnan(null)]
-        joint = self.region.test(per_group(disparities, labels, "disparities"))
-        return bool(joint.statistic <= (self.region.critical(self.alpha, joint.df) if joint.df else 0.0))
+        return self.region
+
+    def _likelihood(self, method: str) -> Region:
+        region = self._region(method)
+        if not isinstance(region, Region) or region.method != "el":
+            raise UsageError(
+                f"{method}: this needs the empirical likelihood of one metric that is a mean, without given; the test "
+                f"here is {self.likelihood!r}."
+            )
+        return region
+
+    def _boundary(self, region: Region, places: IntArray, method: str) -> FloatArray:
+        """Where the joint region ends for one or two groups, from the estimates outwards."""
+        if region.rest and region.groups > 2:
+            raise UsageError(
+                f"{method}: disparities against the rest have no joint region; use reference='population'."
+            )
+        chosen = np.flatnonzero(~np.isnan(self.null_disparity))[places]
+        spread = np.maximum(self.ci_high[chosen] - self.disparity[chosen], self.disparity[chosen] - self.ci_low[chosen])
+        return boundary(of_groups(region, places), self.disparity[chosen], spread, region.critical(self.alpha, self.df))
 
     @property
     def tested(self) -> str:
@@ -550,7 +655,7 @@ class CertifyResult(GroupEvidence):
         away = np.abs(self.link.delta(self.disparity))
         furthest = known[np.argsort(-away[known], kind="stable")].tolist()
         largest = [words.largest_finding(self, i) for i in furthest[:1]]
-        decided = [words.certify_finding(self), *largest]
+        decided = [words.certify_finding(self), *words.definitions(self), *largest]
         if self.tolerance is not None:
             decided = [words.tolerance_finding(self, known.tolist()), *largest, decided[0], words.TOLERANCE_DECIDES]
         accounts = [words.accounts(self, i) for i in furthest[:MOST_GROUPS] if self.given]
@@ -568,4 +673,6 @@ class CertifyResult(GroupEvidence):
 
     def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
         """A copy without the rows behind `contains`, and without the numbers of small groups and those in ``also``."""
-        return replace(GroupEvidence.suppressed(self, minimum, also), region=None)
+        withheld = GroupEvidence.suppressed(self, minimum, also)
+        hidden = Status.SUPPRESSED in withheld.status
+        return replace(withheld, region=None, definitions={} if hidden else self.definitions)

@@ -54,6 +54,10 @@ class NullOption(Option):
             raise UsageError(f"null: {self} is an interval; leave out high, or side.")
 
 
+# Fewer resamples give Bartlett's factor an error as large as the correction itself.
+Resamples = Annotated[int, Number(least=100, most=100_000, whole=True)]
+
+
 @dataclass(frozen=True)
 class LikelihoodOption(Option):
     """The likelihood behind tests and intervals.
@@ -84,8 +88,7 @@ class LikelihoodOption(Option):
     name: ClassVar[str] = "likelihood"
     kind: LikelihoodKind = "el"
     correction: Correction = "auto"
-    # Fewer resamples give Bartlett's factor an error as large as the correction itself.
-    resamples: Annotated[int, Number(least=100, most=100_000, whole=True)] = 1_000
+    resamples: Resamples = 1_000
     interval: Interval = "pointwise"
     published: bool = False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from math import isfinite, nan
 from operator import attrgetter
@@ -457,6 +457,21 @@ def certify_finding(r: CertifyResult) -> str:
         f"Taken together, {differ}: {phrases.pvalue(r.pvalue)} ({JOINT_STATISTICS[r.likelihood]} "
         f"{phrases.number(r.statistic)} on {r.df:,} {'degree' if r.df == 1 else 'degrees'} of freedom)."
     )
+
+
+def definitions(r: CertifyResult) -> Iterator[str]:
+    """Each metric's own joint test, if there are several."""
+    for name, (_, _, _, adjusted) in r.definitions.items():
+        metric = phrases.metric(name)
+        differ = (
+            "the groups differ by more than chance explains"
+            if rejected(adjusted, r.alpha)
+            else "no difference was shown"
+        )
+        yield (
+            f"{metric[:1].upper()}{metric[1:]} alone: {differ} ({phrases.pvalue(adjusted)}, adjusted over "
+            f"{len(r.definitions)} metrics by Holm's method)."
+        )
 
 
 def largest_finding(r: CertifyResult, i: int) -> str:

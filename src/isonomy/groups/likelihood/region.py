@@ -70,7 +70,7 @@ class Region:
     its own reference, all other rows. ``least`` is the smallest group tested; a difference of groups of less than half
     of it is not a constraint of its own. T is divided by ``factor`` (Bartlett's correction) before it is compared with
     a chi-square. ``scale`` is that of the disparities (`profile.Link`), on which the origin of the region's units lies
-    ``center`` above zero.
+    ``center`` above zero; ``origin`` is the metric's value there.
     """
 
     groups: int
@@ -86,6 +86,7 @@ class Region:
     factor: float = 1.0
     unit: float = 1.0
     center: float = 0.0
+    origin: float = 0.0
     scale: str = "difference"
 
     def test(self, disparities: npt.ArrayLike) -> Joint:
@@ -108,7 +109,7 @@ class Region:
     def solve(self, target: FloatArray) -> Joint:
         """The same for disparities in the region's units."""
         if self.method == "el" and self.disjoint and self.theta is not None:
-            means, groups, every = self._known(target, self.theta), self.group_means(), np.arange(self.groups)
+            means, groups, every = self.known(target, self.theta), self.group_means(), np.arange(self.groups)
             total = float(groups.statistic(means, every).sum())
             second = groups.variance[every] + (groups.mean[every] - means) ** 2
             status = Status.OK if np.isfinite(total) else Status.OUTSIDE_RANGE
@@ -116,7 +117,7 @@ class Region:
         if self.quick(target):
             return self._least(target)
         data = self.lines.patterns(self.pattern, self.slots.shape[0])
-        members = self._members()
+        members = self.members()
         usable = self._usable(data.n, members)
         joint = self._population_or_rest(data.n, usable, target[usable])
         if joint is None:
@@ -124,7 +125,7 @@ class Region:
             joint = data.likelihood(functions, theta) if self.method == "el" else data.euclidean(functions, theta)
         return replace(joint, left_out=tuple(np.setdiff1d(np.arange(target.size), usable).tolist()))
 
-    def _known(self, target: FloatArray, theta: FloatArray) -> FloatArray:
+    def known(self, target: FloatArray, theta: FloatArray) -> FloatArray:
         if self.link is IDENTITY:
             return target + theta
         return self.link.moved(theta + self.center, target) - self.center
@@ -147,7 +148,7 @@ class Region:
     def _everyone(self) -> bool:
         return self.theta is None and self.estimate is None and (self.free or bool((self.referent == 1).all()))
 
-    def _members(self) -> FloatArray:
+    def members(self) -> FloatArray:
         shape = (self.slots.shape[0], self.groups)
         if shape[0] * shape[1] > LARGEST:
             raise UsageError(
@@ -237,7 +238,7 @@ class Region:
     ) -> tuple[Functions, FloatArray]:
         """Estimating functions of the ``usable`` groups at ``target``, and the reference's starting value."""
         if self.theta is not None:
-            offset = members * self._known(target, self.theta[usable])
+            offset = members * self.known(target, self.theta[usable])
             return Functions(members[:, :, None], np.zeros((*members.shape, 0)), offset), np.empty(0)
         common, mean = self.referent if self.referent.any() else members.max(axis=1), self.estimate
         if mean is None:
@@ -455,6 +456,7 @@ def region_of(
         rest=reference.to is To.REST,
         least=min_size,
         unit=units.scale,
+        origin=units.center,
         center=units.zero if solver.link is not IDENTITY else 0.0,
         scale=solver.link.name,
     )
