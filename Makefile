@@ -85,8 +85,11 @@ spark: $(VENV)/.dev  ## every method on Spark: the same numbers as on the other 
 bench: $(VENV)/.bench .venv-peers/.done  ## every speed figure, as ratios from one run (20 minutes; ROWS=100000000)
 	PYTHONPATH=. $(BIN)/python benchmarks/all.py $(if $(ROWS),--rows $(ROWS))
 
-papers: $(VENV)/.dev  ## every published table and figure, published beside ours
+papers: export ISONOMY_PAPERS := $(or $(TMPDIR),/tmp)/isonomy-papers.jsonl
+papers: $(VENV)/.dev  ## every published table and figure, published beside ours, and how many agree
+	@rm -f $(ISONOMY_PAPERS)
 	@for script in papers/*_*.py; do echo "== $$script"; PYTHONPATH=. $(BIN)/python $$script || [ $$? = 77 ] || exit 1; done
+	@$(BIN)/python papers/ledger.py
 
 docs: $(VENV)/.docs  ## the documentation site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
