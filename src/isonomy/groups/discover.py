@@ -51,7 +51,7 @@ from isonomy.groups.likelihood.search import (
 )
 from isonomy.groups.likelihood.search import search as search_rows
 from isonomy.groups.likelihood.strata import Scale
-from isonomy.groups.options import NullOption, SearchOption, To
+from isonomy.groups.options import NullOption, SearchOption
 from isonomy.inference import Verdict, inside
 from isonomy.inference.decide import Alternative, overall
 from isonomy.inference.designs import DesignEffect
@@ -203,8 +203,9 @@ def discover(
     >>> people = range(2_000)
     >>> table = {"sex": ["f" if i % 2 else "m" for i in people], "age": [18 + 7 * i % 60 for i in people]}
     >>> table["approved"] = [int(i % 10 > 2) & int(i % 2 == 0 or 18 + 7 * i % 60 >= 30) for i in people]
-    >>> call = {"metric": "selection_rate", "prediction": "approved", "features": ["sex", "age"], "rng": 1}
-    >>> iso.discover(table, **call).to_frame().select("group", "found", "again", "verdict").rows()[0]
+    >>> call = {"metric": "selection_rate", "prediction": "approved", "rng": 1}
+    >>> features = ["sex", iso.cut("age", [30, 50, 65])]
+    >>> iso.discover(table, features=features, **call).to_frame().select("group", "found", "again", "verdict").rows()[0]
     ('sex=f & age < 30', 'first', True, 'violation')
     """
     metric = canonical(metric)
@@ -214,10 +215,22 @@ def discover(
     columns |= decide(columns, facts, coded, plan)
     return DiscoverResult(
         **{name: columns[name] for name in {part.name for part in fields(DiscoverResult)} & set(columns)},
-        **plan.words(),
+        **plan.comparison.described(),
+        null=words.null(plan.comparison).replace("For each group", "For each subgroup"),
+        null_low=plan.comparison.hypothesis.low,
+        null_high=plan.comparison.hypothesis.high,
+        alternative=plan.comparison.hypothesis.alternative,
+        adjust="bonferroni" if plan.evidence == "all" else "holm",
+        interval="simultaneous" if plan.evidence == "all" else "pointwise",
         notes=notes(columns, facts, coded),
         provenance=record(rows=coded.value.size, dropped=coded.dropped, random=plan.evidence == "crossfit"),
-        **{name: facts[name] for name in ("tried", "counted")},
+        side=plan.side,
+        evidence=plan.evidence,
+        depth=plan.depth,
+        min_share=plan.search.min_share,
+        tried=facts["tried"],
+        counted=facts["counted"],
+        _widest_gap=None,
     )
 
 
@@ -299,9 +312,8 @@ class DiscoverPlan(Plan):
     @property
     def signs(self) -> tuple[float, ...]:
         """Where subgroups are looked for: below the reference (-1), above it (1)."""
-        return (
-            (-1.0, 1.0) if self.side == "both" else (1.0 if self.lower_is_better == (self.side == "worse") else -1.0,)
-        )
+        up = self.lower_is_better == (self.side == "worse")
+        return (-1.0, 1.0) if self.side == "both" else (1.0 if up else -1.0,)
 
     @cached_property
     def comparison(self) -> FlagPlan:
@@ -329,27 +341,6 @@ class DiscoverPlan(Plan):
             min_size=TESTED,
             **plain | options,
         )
-
-    def words(self) -> dict[str, Any]:
-        """The fields of the result that follow from the call."""
-        every, target, null = self.evidence == "all", self.comparison.target, self.comparison.hypothesis
-        return {
-            "null": words.null(self.comparison).replace("For each group", "For each subgroup"),
-            "reference": words.reference(target),
-            "reference_kind": target.to,
-            "joint": target.to is not To.NUMBER,
-            "overlapping": True,
-            "null_low": null.low,
-            "null_high": null.high,
-            "alternative": null.alternative,
-            "adjust": "bonferroni" if every else "holm",
-            "interval": "simultaneous" if every else "pointwise",
-            "given": self.comparison.factors,
-            "bands": self.comparison.bands,
-            "min_share": self.search.min_share,
-            "_widest_gap": None,
-            **{name: getattr(self, name) for name in ("scale", "side", "alpha", "tolerance", "evidence", "depth")},
-        }
 
 
 # ---- read
@@ -389,10 +380,8 @@ class CodedFeature:
         compared += [] if low is None else [Comparison(self.name, ">=", low)]
         if high is not None or (absent and self.floating):  # NaN compares as larger than any number
             compared.append(Comparison(self.name, "<", LARGEST if high is None else high))
-        return (
-            self.name,
-            Cut(self.name, tuple(e for e in (low, high) if e is not None)).labels[low is not None],
-        ), compared
+        ends = Cut(self.name, tuple(edge for edge in (low, high) if edge is not None))
+        return (self.name, ends.labels[low is not None]), compared
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -418,15 +407,15 @@ class CodedRows:
         sizes = tuple(f.bins + gap for f, gap in zip(self.features, self.absent, strict=True))
         return Literals(sizes, tuple(len(f.edges) + 1 if f.edges else 0 for f in self.features))
 
-    @cached_property
-    def outcome(self) -> Outcome:
+    def outcome(self, lines: IntArray) -> Outcome:
         """What the search looks at: the metric or, within strata, its distance from the mean of the stratum."""
+        plain = Outcome(self.value, self.mass).taken(lines)
         if self.strata is None:
-            return Outcome(self.value, self.mass)
-        weights = Outcome(self.value, self.mass).sums
-        mass, hits = (np.bincount(self.strata, weight) for weight in weights)
+            return plain
+        mass, hits = (np.bincount(self.strata[lines], weight) for weight in plain.sums)
         with np.errstate(invalid="ignore"):
-            return Outcome(self.value - (hits / mass)[self.strata] + hits.sum() / mass.sum(), self.mass)
+            centered = plain.value - (hits / mass)[self.strata[lines]] + hits.sum() / mass.sum()
+        return Outcome(np.nan_to_num(centered), plain.mass)
 
     def group(self, subgroup: Subgroup) -> tuple[Group, tuple[Comparison, ...]]:
         parts = [self.features[f].condition_on(*span, absent=self.absent[f]) for f, *span in subgroup.literals]
@@ -588,17 +577,14 @@ def estimate(rows: CodedRows, plan: DiscoverPlan, rng: np.random.Generator) -> t
         lines = np.flatnonzero(half)
         if lines.size > SEARCHED:
             lines, facts["searched"] = np.sort(rng.choice(lines, SEARCHED, replace=False)), SEARCHED
-        codes, outcome = rows.codes[:, lines], rows.outcome.taken(lines)
+        codes, outcome = rows.codes[:, lines], rows.outcome(lines)
         score = scoring(outcome, rows, plan)
         found = search_rows(codes, outcome, literals, score, depth=plan.depth, most=plan.most)
         if found:
             part, tests, comparison = tested(rows, np.flatnonzero(~half), found, plan, plan.alpha)
-            adjusted = np.minimum(2.0 * adjust(np.nan_to_num(part["pvalue"], nan=1.0), "holm"), 1.0)
-            part |= {
-                "found": (name,) * len(found),
-                "adjusted_pvalue": np.where(np.isnan(part["pvalue"]), np.nan, adjusted),
-            }
-            parts.append(judged(part, tests, comparison, (Verdict.VIOLATION,)))
+            doubled = 2.0 * adjust(np.nan_to_num(part["pvalue"], nan=1.0), "holm")  # what cannot be tested counts too
+            part["adjusted_pvalue"] = np.where(np.isnan(part["pvalue"]), np.nan, np.minimum(doubled, 1.0))
+            parts.append(judged(part, tests, comparison, name, (Verdict.VIOLATION,)))
         facts["tried"] += len(found)
     return joined(parts) if parts else no_lines(rows, plan), facts
 
@@ -633,27 +619,26 @@ def tested(
     return columns | {"subgroups": tuple(subgroups), "shares": shares, "effects": None}, tests, comparison
 
 
-def no_lines(rows: CodedRows, plan: DiscoverPlan) -> dict[str, Any]:
-    """The columns of a search in which nothing stood out: those of any subgroup, without its line."""
-    part, tests, comparison = tested(
-        rows, np.arange(rows.value.size), [Subgroup(rows.literals.every[:1], 0.0, 0.0, 0.0)], plan, plan.alpha
-    )
-    part |= {"found": ("",), "adjusted_pvalue": part["pvalue"]}
-    return {name: lines_of(values, []) for name, values in judged(part, tests, comparison, ()).items()}
-
-
 def judged(
-    part: dict[str, Any], tests: Mapping[str, Any], comparison: FlagPlan, known: Collection[Verdict]
+    part: dict[str, Any], tests: Mapping[str, Any], comparison: FlagPlan, found: str, known: Collection[Verdict]
 ) -> dict[str, Any]:
     """The columns with the verdicts, of which only the ``known`` ones can be shown."""
     shown, status = conclude_groups(part["adjusted_pvalue"], part, tests, comparison)
     verdicts = tuple(verdict if verdict in known else Verdict.INCONCLUSIVE for verdict in shown.verdicts)
-    return part | {"verdicts": verdicts, "status": tuple(map(Status, status))}
+    return part | {"verdicts": verdicts, "status": tuple(map(Status, status)), "found": (found,) * len(verdicts)}
+
+
+def no_lines(rows: CodedRows, plan: DiscoverPlan) -> dict[str, Any]:
+    """The columns of a search in which nothing stood out: those of any subgroup, without its line."""
+    any_subgroup, every = Subgroup(rows.literals.every[:1], 0.0, 0.0, 0.0), np.arange(rows.value.size)
+    part, tests, comparison = tested(rows, every, [any_subgroup], plan, plan.alpha)
+    part["adjusted_pvalue"] = part["pvalue"]
+    return {name: lines_of(values, ()) for name, values in judged(part, tests, comparison, "", ()).items()}
 
 
 def count_every(rows: CodedRows, plan: DiscoverPlan) -> tuple[dict[str, Any], dict[str, Any]]:
     """All rows, and every subgroup of at most two conditions that has enough of them counted."""
-    literals, outcome = rows.literals, rows.outcome
+    literals, outcome = rows.literals, rows.outcome(np.arange(rows.value.size))
     every = family(rows.codes, outcome, literals, scoring(outcome, rows, plan), plan.depth)
     (total, hits, *_), counted = outcome.moments, int(np.isfinite(every.z).sum())
     pool = candidates(every, literals)
@@ -666,8 +651,8 @@ def count_every(rows: CodedRows, plan: DiscoverPlan) -> tuple[dict[str, Any], di
     part, tests, comparison = tested(rows, np.arange(rows.value.size), found, plan, plan.alpha / counted)
     if plan.tolerance is None:  # exact, however skewed
         part["pvalue"], tests["skewed"] = fisher(found, total, hits, plan.signs), np.zeros(len(found), dtype=bool)
-    part |= {"found": ("all",) * len(found), "adjusted_pvalue": np.minimum(counted * part["pvalue"], 1.0)}
-    return joined([judged(part, tests, replace(comparison, alpha=plan.alpha), tuple(Verdict))]), facts
+    part["adjusted_pvalue"] = np.minimum(counted * part["pvalue"], 1.0)
+    return judged(part, tests, replace(comparison, alpha=plan.alpha), "all", tuple(Verdict)), facts
 
 
 def within_everywhere(every: Family, outcome: Outcome, plan: DiscoverPlan) -> bool:
@@ -727,7 +712,7 @@ def decide(columns: Mapping[str, Any], facts: Mapping[str, Any], rows: CodedRows
     worse = (columns["disparity"] > link.equal) == plan.lower_is_better
     direction = np.where(shown, np.where(worse, words.DISFAVORED, words.FAVORED), "")
     kept = {name: lines_of(values, order) for name, values in columns.items()}
-    mass = rows.outcome.sums[0]
+    mass = Outcome(rows.value, rows.mass).sums[0]
     certified = facts["certified"] and not shown.any()
     return kept | {
         "groups": groups,
@@ -809,13 +794,10 @@ class DiscoverResult(FlagResult):
 
     def table(self) -> Columns:
         """One row per subgroup; without any, the columns alone."""
-        if not self.labels:
-            return {
-                "group": [],
-                **{c.name: [] for n, c in self.declared().items() if c.listed and getattr(self, n) is not None},
-            }
-        without = ("size", "statistic", "detectable", "rows_needed")
-        return {name: values for name, values in GroupEvidence.table(self).items() if name not in without}
+        columns: dict[str, Any] = {"group": [], **{c.name: [] for c in self.declared().values() if c.listed}}
+        columns = dict(GroupEvidence.table(self)) if self.labels else columns
+        unused = ("metric", "size", "statistic", "detectable", "rows_needed")
+        return {name: values for name, values in columns.items() if name not in unused}
 
     def units(self) -> Mapping[str, str]:
         """Shares in percent, and their differences in points."""
