@@ -109,9 +109,9 @@ class Score:
         with np.errstate(all="ignore"):
             rest = (hits - s) / (total - n) if self.fixed is None else np.full(n.shape, self.fixed)
             unit = np.sqrt(n * ((total - n) / total if self.fixed is None else 1.0) / variance)
-            z = np.max([sign * (s / n - self.moved(rest, sign)) * unit for sign in self.signs], axis=0)
-        # Rounded, so that equal subgroups tie.
-        return np.where((n >= self.least) & (n <= total - self.least) & np.isfinite(z), np.round(z, 9), -np.inf)
+            sides = [sign * (s / n - self.moved(rest, sign)) * unit for sign in self.signs]
+            z = sides[0] if len(sides) == 1 else np.maximum(*sides)
+        return np.where((n >= self.least) & (n <= total - self.least) & np.isfinite(z), z, -np.inf)
 
 
 class Subgroup(NamedTuple):
@@ -148,13 +148,13 @@ def family(codes: Codes, outcome: Outcome, literals: Literals, score: Score, dep
 def _product(codes: Codes, weight: FloatArray | None, literals: Literals) -> FloatArray:
     """Z'WZ; counts of a block are exact in single precision."""
     starts, total = np.cumsum((0, *literals.sizes)), np.zeros((sum(literals.sizes),) * 2)
-    lines = [np.eye(size + 1, size, dtype=np.float32) for size in literals.sizes]  # code -1 takes the last, empty line
     for first in range(0, codes.shape[1], BLOCK):
         part = codes[:, first : first + BLOCK]
-        hot = np.empty((part.shape[1], len(total)), dtype=np.float32)
-        for line, code, start in zip(lines, part, starts[:-1], strict=True):
-            hot[:, start : start + line.shape[1]] = line[code]
-        total += hot.T @ (hot if weight is None else hot * weight[first : first + BLOCK, None].astype(np.float32))
+        hot = np.empty((len(total), part.shape[1]), dtype=np.float32)
+        for code, size, start in zip(part, literals.sizes, starts, strict=False):
+            bins = np.arange(size, dtype=np.int8)[:, None]
+            np.equal(code, bins, out=hot[start : start + size], casting="unsafe")
+        total += (hot if weight is None else hot * weight[first : first + BLOCK].astype(np.float32)) @ hot.T
     return total
 
 
@@ -164,7 +164,7 @@ def candidates(found: Family, literals: Literals) -> list[Subgroup]:
     z = np.where(found.z >= np.maximum(np.maximum(single[:, None], single), 0.0) + SLACK, found.z, -np.inf)
     np.fill_diagonal(z, np.where(single > 1.0, single, -np.inf))
     first, second = np.nonzero(np.isfinite(z))
-    order = np.lexsort((second, first, first != second, -z[first, second]))[:POOL]
+    order = np.lexsort((second, first, first != second, -np.round(z[first, second], 9)))[:POOL]  # equal ones tie
     return [
         Subgroup(tuple(dict.fromkeys((literals.every[i], literals.every[j]))), *(float(part[i, j]) for part in parts))
         for parts in [(z, found.n, found.s)]
@@ -179,19 +179,20 @@ def extended(
     longer: dict[tuple[Literal, ...], Subgroup] = {}
     for pair in [subgroup for subgroup in pool if len(subgroup.literals) == 2][:BEAM]:
         rows = np.flatnonzero(pair.members(codes))
-        weights = outcome.taken(rows).sums
+        inside = outcome.taken(rows)
+        weights = inside.mass, inside.sums[1]
         bins = [
-            [np.bincount(code[rows] + np.intp(1), weight, size + 1)[1:] for weight in weights]
-            for code, size in zip(codes, literals.sizes, strict=True)
+            [np.bincount(code, weight, size + 1)[1:] for weight in weights]
+            for code, size in zip(codes[:, rows] + np.intp(1), literals.sizes, strict=True)
         ]
         n, s = literals.matrix @ np.hstack(bins)[0], literals.matrix @ np.hstack(bins)[1]
-        z = score(n, s, outcome)
+        z = np.round(score(n, s, outcome), 9)
         z[np.isin(literals.feature, [feature for feature, _, _ in pair.literals])] = -np.inf
         for i in np.argsort(-z, kind="stable")[:BRANCHES]:
             if z[i] >= pair.z + SLACK:
                 three = tuple(sorted((*pair.literals, literals.every[i])))
                 longer.setdefault(three, Subgroup(three, float(z[i]), float(n[i]), float(s[i])))
-    return sorted([*pool, *longer.values()], key=lambda subgroup: (-subgroup.z, len(subgroup.literals)))
+    return sorted([*pool, *longer.values()], key=lambda subgroup: (-round(subgroup.z, 9), len(subgroup.literals)))
 
 
 def distinct(pool: Sequence[Subgroup], codes: Codes, most: int) -> list[Subgroup]:
