@@ -37,10 +37,10 @@ from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
 from isonomy.groups.likelihood.search import (
     EVENTS,
     Codes,
-    Family,
+    Crossed,
     Literals,
     Outcome,
-    Score,
+    SearchScore,
     Subgroup,
     candidates,
     distinct,
@@ -590,10 +590,10 @@ def estimate(rows: CodedRows, plan: DiscoverPlan, rng: np.random.Generator) -> t
     return joined(parts) if parts else no_lines(rows, plan), facts
 
 
-def scoring(outcome: Outcome, rows: CodedRows, plan: DiscoverPlan) -> Score:
+def scoring(outcome: Outcome, rows: CodedRows, plan: DiscoverPlan) -> SearchScore:
     link, reach = LINKS[plan.scale], LINKS[plan.scale].reach(plan.tolerance) or 0.0
     skewness = 0.0 if plan.measure.binary else outcome.moments[3]
-    return Score(
+    return SearchScore(
         plan.signs,
         lambda reference, sign: link.moved(reference, sign * reach) if reach else reference,
         max(float(rows.least), EVENTS * skewness**2),
@@ -656,7 +656,7 @@ def count_every(rows: CodedRows, plan: DiscoverPlan) -> tuple[dict[str, Any], di
     return judged(part, tests, replace(comparison, alpha=plan.alpha), "all", tuple(Verdict)), facts
 
 
-def within_everywhere(every: Family, outcome: Outcome, plan: DiscoverPlan) -> bool:
+def within_everywhere(every: Crossed, outcome: Outcome, plan: DiscoverPlan) -> bool:
     """Whether the interval of every subgroup, at the level alpha / M, keeps the tolerance."""
     link, (total, hits, *_), members = LINKS[plan.scale], outcome.moments, np.isfinite(every.z)
     n, s, places = every.n[members], every.s[members], np.arange(np.count_nonzero(members))

@@ -28,8 +28,7 @@ REFERENCES = (
 LIMITS = (
     "Other subgroups may be treated worse: the search looks at conditions on the named features alone, at these cuts.",
     "A subgroup describes who is concerned. It does not say why.",
-    "Test the subgroups again on new rows: to_toml() writes them for the next audit file, and groups_found has them "
-    "for iso.flag and iso.monitor.",
+    "These rows found the subgroups. Test them again on new rows before acting on them.",
     phrases.NOT_PROOF,
 )
 NOTHING = "This does not show that no subgroup is treated differently."

@@ -92,7 +92,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, eq=False)
-class Score:
+class SearchScore:
     """How clearly the mean of a subgroup lies beyond its reference, on one side or on both (``signs``).
 
     ``moved`` shifts a reference by the tolerance, towards a sign; ``fixed`` is a reference without error (None: the
@@ -125,7 +125,7 @@ class Subgroup(NamedTuple):
         return np.logical_and.reduce(parts)
 
 
-class Family(NamedTuple):
+class Crossed(NamedTuple):
     """The sums and scores of pairs of literals, single ones on the diagonal; -inf where there is no such subgroup."""
 
     n: FloatArray
@@ -133,7 +133,7 @@ class Family(NamedTuple):
     z: FloatArray
 
 
-def family(codes: Codes, outcome: Outcome, literals: Literals, score: Score, depth: int) -> Family:
+def family(codes: Codes, outcome: Outcome, literals: Literals, score: SearchScore, depth: int) -> Crossed:
     if outcome.mass is None and bool(((outcome.value == 0) | (outcome.value == 1)).all()):
         ones = outcome.value == 1  # one pass: first the rows with the outcome, then the others
         hits = _product(codes[:, ones], None, literals)
@@ -142,7 +142,7 @@ def family(codes: Codes, outcome: Outcome, literals: Literals, score: Score, dep
         sums = tuple(_product(codes, weight, literals) for weight in outcome.sums)  # type: ignore[assignment]
     n, s = (literals.matrix @ part @ literals.matrix.T for part in sums)
     pairs = literals.feature[:, None] < literals.feature if depth > 1 else np.zeros(n.shape, dtype=bool)
-    return Family(n, s, np.where(pairs | np.eye(len(n), dtype=bool), score(n, s, outcome), -np.inf))
+    return Crossed(n, s, np.where(pairs | np.eye(len(n), dtype=bool), score(n, s, outcome), -np.inf))
 
 
 def _product(codes: Codes, weight: FloatArray | None, literals: Literals) -> FloatArray:
@@ -158,7 +158,7 @@ def _product(codes: Codes, weight: FloatArray | None, literals: Literals) -> Flo
     return total
 
 
-def candidates(found: Family, literals: Literals) -> list[Subgroup]:
+def candidates(found: Crossed, literals: Literals) -> list[Subgroup]:
     """Single conditions that stand out, and pairs worth their second condition, in order of their scores."""
     single = np.diagonal(found.z)
     z = np.where(found.z >= np.maximum(np.maximum(single[:, None], single), 0.0) + SLACK, found.z, -np.inf)
@@ -173,7 +173,7 @@ def candidates(found: Family, literals: Literals) -> list[Subgroup]:
 
 
 def extended(
-    pool: Sequence[Subgroup], codes: Codes, outcome: Outcome, literals: Literals, score: Score
+    pool: Sequence[Subgroup], codes: Codes, outcome: Outcome, literals: Literals, score: SearchScore
 ) -> list[Subgroup]:
     """The pool with third conditions that are worth it, for the best pairs, in order of the scores."""
     longer: dict[tuple[Literal, ...], Subgroup] = {}
@@ -208,7 +208,7 @@ def distinct(pool: Sequence[Subgroup], codes: Codes, most: int) -> list[Subgroup
 
 
 def search(
-    codes: Codes, outcome: Outcome, literals: Literals, score: Score, *, depth: int, most: int
+    codes: Codes, outcome: Outcome, literals: Literals, score: SearchScore, *, depth: int, most: int
 ) -> list[Subgroup]:
     """At most ``most`` subgroups of up to ``depth`` conditions that stand out, the clearest first."""
     if not outcome.moments[2] > 0:  # the outcome is the same in every row
