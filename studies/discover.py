@@ -19,11 +19,11 @@ from isonomy.groups.discover import (
     CodedFeature,
     CodedRows,
     DiscoverPlan,
-    SearchOption,
     estimate,
     scoring,
 )
 from isonomy.groups.likelihood.search import Codes, candidates, family, fisher, jaccard
+from isonomy.groups.options import SearchOption
 from isonomy.inference import Verdict
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from studies.lines import Asked, Line, Page, Run, Section, at_most, each, main

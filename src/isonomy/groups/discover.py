@@ -264,10 +264,10 @@ class DiscoverPlan(Plan):
             raise UsageError(f"metric: discover takes one metric that is a mean; {name}.")
         names = {name: f"the {role}" for role, name in self.used if name is not None}
         for spec in self.specs:
-            name = getattr(spec, "column", spec)
+            name = str(getattr(spec, "column", spec))
             if name in names or needs(self.source, listed(self.metric)[0], name):
                 raise UsageError(
-                    f"features: {name!r} is {names.get(str(name), 'used by the metric')}; subgroups are made of what "
+                    f"features: {name!r} is {names.get(name, 'used by the metric')}; subgroups are made of what "
                     "people are, not of what was decided."
                 )
         if self.evidence == "all":
@@ -324,7 +324,7 @@ class DiscoverPlan(Plan):
     def flagging(self, source: Source, groups: object, metric: MetricLike, given: Factors, **options: Any) -> FlagPlan:
         """The call of `flag` that tests subgroups."""
         side: Alternative = "two-sided" if len(self.signs) > 1 else "less" if self.signs[0] < 0 else "greater"
-        plain = dict.fromkeys(("outcome", "prediction", "score", "positive")) | {"alpha": self.alpha}
+        plain: dict[str, Any] = dict.fromkeys(("outcome", "prediction", "score", "positive")) | {"alpha": self.alpha}
         return FlagPlan(
             source,
             metric=metric,
@@ -422,9 +422,9 @@ class CodedRows:
         return Group(tuple(item for item, _ in parts)), tuple(c for _, compared in parts for c in compared)
 
 
-def needs(source: Source, metric: str | Metric, name: object) -> bool:
+def needs(source: Source, metric: str | Metric, name: str) -> bool:
     """Whether a metric of the caller's own cannot be computed without a column."""
-    if not isinstance(metric, Metric) or not isinstance(name, str):
+    if not isinstance(metric, Metric) or name not in source.schema:
         return False
     try:
         source.frame.head(0).drop(name).select(metric.value.alias("value")).collect_schema()
@@ -795,7 +795,8 @@ class DiscoverResult(FlagResult):
 
     def table(self) -> Columns:
         """One row per subgroup; without any, the columns alone."""
-        columns: dict[str, Any] = {"group": [], **{c.name: [] for c in self.declared().values() if c.listed}}
+        listed = {c.name: getattr(self, name) for name, c in self.declared().items() if c.listed}
+        columns: dict[str, Any] = {"group": [], **{name: [] for name, values in listed.items() if values is not None}}
         columns = dict(GroupEvidence.table(self)) if self.labels else columns
         unused = ("metric", "size", "statistic", "detectable", "rows_needed")
         return {name: values for name, values in columns.items() if name not in unused}

@@ -228,10 +228,9 @@ def fisher(subgroups: Sequence[Subgroup], total: float, hits: float, signs: Sequ
     from scipy.stats import hypergeom
 
     n, s = np.array([[g.n, g.s] for g in subgroups]).reshape(-1, 2).T
-    tails = [
-        hypergeom.logsf(s - 1.0, total, hits, n) if sign > 0 else hypergeom.logcdf(s, total, hits, n) for sign in signs
-    ]
-    return np.minimum(len(signs) * np.exp(np.min(tails, axis=0)), 1.0)
+    below, above = hypergeom.logcdf(s, total, hits, n), hypergeom.logsf(s - 1.0, total, hits, n)
+    tail = np.minimum(below, above) if len(signs) > 1 else above if signs[0] > 0 else below
+    return np.minimum(len(signs) * np.exp(tail), 1.0)
 
 
 def readable_edges(quantiles: FloatArray, low: float, high: float) -> tuple[float, ...]:
