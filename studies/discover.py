@@ -3,7 +3,8 @@
 python -m studies.discover [--tables N] [--only TEXT]        writes docs/groups/discover_simulations.md
 
 Tables have 20 features: 10 of 2 to 6 levels and 10 numbers, from normal variables with one common factor. The steps of
-`isonomy.discover` run on arrays, without reading a table.
+`isonomy.discover` run on arrays, without reading a table; rates have the numbers of `isonomy.flag`, computed directly
+(tests/studies/test_discover.py compares them).
 """
 
 from __future__ import annotations
@@ -22,9 +23,13 @@ from isonomy.groups.discover import (
     estimate,
     scoring,
 )
-from isonomy.groups.likelihood.search import Codes, candidates, family, fisher, jaccard
+from isonomy.groups.likelihood.means import Binary
+from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
+from isonomy.groups.likelihood.search import Codes, candidates, family, fisher, jaccard, search
 from isonomy.groups.options import SearchOption
 from isonomy.inference import Verdict
+from isonomy.inference.effect import Hypothesis
+from isonomy.inference.multiplicity import adjust
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from studies.lines import Asked, Line, Page, Run, Section, at_most, each, main
 
@@ -91,7 +96,8 @@ def crossfit(
     rng: np.random.Generator, rows: CodedRows, chance: FloatArray, design: str = "", *, binary: bool = True
 ) -> tuple[list[BoolArray], list[bool], FloatArray, FloatArray]:
     """The members of each subgroup tested, whether it was confirmed, covered, and its true difference."""
-    columns, _ = estimate(rows, plan_of(design, binary=binary), rng)
+    plan = plan_of(design, binary=binary)
+    columns = estimate(rows, plan, rng)[0] if design or not binary else halves_of_rates(rng, rows, plan)
     members = [subgroup.members(rows.codes) for subgroup in columns["subgroups"]]
     mass = np.ones(chance.size) if rows.mass is None else rows.mass
     truth = np.array(
@@ -102,6 +108,32 @@ def crossfit(
     known = np.isfinite(columns["ci_low"])
     covered = (columns["ci_low"] <= truth) & (truth <= columns["ci_high"])
     return members, confirmed, np.where(known, covered, np.nan).astype(float), truth
+
+
+def halves_of_rates(rng: np.random.Generator, rows: CodedRows, plan: DiscoverPlan) -> dict[str, Any]:
+    """The subgroups of both halves with the numbers that `flag` has for rates, without making its tables."""
+    first = np.isin(np.arange(rows.value.size), rng.permutation(rows.value.size)[: rows.value.size // 2])
+    columns: dict[str, Any] = {"subgroups": [], "verdicts": [], "ci_low": [], "ci_high": []}
+    for half in (first, ~first):
+        lines, held = np.flatnonzero(half), np.flatnonzero(~half)
+        outcome = rows.outcome(lines)
+        score = scoring(outcome, rows, plan)
+        found = search(rows.codes[:, lines], outcome, rows.literals, score, depth=3, most=plan.most)
+        if not found:
+            continue
+        members = np.array([subgroup.members(rows.codes[:, held]) for subgroup in found])
+        n, s = members.sum(axis=1).astype(float), members @ rows.value[held]
+        every, places = rows.value[held], np.arange(n.size)
+        rates = Binary(n, s), Binary(every.size - n, every.sum() - s)
+        effect = ProfileLikelihood(Kind.DISJOINT, rates[0], places, other=rates[1], partner=places).scoring_few()
+        pvalue = np.where(n >= 10, effect.test(Hypothesis(0.0, 0.0, "less"))[1], 1.0)
+        shown = np.minimum(2.0 * adjust(pvalue, "holm"), 1.0) <= plan.alpha
+        low, high = np.where(n >= 10, effect.limits(plan.alpha), np.nan)
+        columns["subgroups"] += found
+        columns["verdicts"] += [Verdict.VIOLATION if reject else Verdict.INCONCLUSIVE for reject in shown]
+        columns["ci_low"] += low.tolist()
+        columns["ci_high"] += high.tolist()
+    return columns | {end: np.array(columns[end]) for end in ("ci_low", "ci_high")}
 
 
 def counted(rows: CodedRows, chance: FloatArray) -> tuple[list[BoolArray], bool, float, float]:
@@ -188,7 +220,9 @@ def _null(rows: int, correlation: float, law: str, hard: str = "") -> Run:
 
 def _designed(rows: int, law: str, designs: str) -> Run:
     draw = each(partial(nothing, rows=rows, correlation=0.5, law=law, designs=designs))
-    return Run((Line((f"{rows:,}", law, designs or "plain"), (SHOWN, COVERED)),), draw, TABLES)
+    return Run(
+        (Line((f"{rows:,}", law, designs or "plain"), (SHOWN, COVERED)),), draw, TABLES // 2 if designs else TABLES
+    )
 
 
 def _power(conditions: int, z: float, crossfit: float | None = None, every: float | None = None) -> Run:
