@@ -38,16 +38,18 @@ from isonomy.frames import Group, Labels, Metric, cut, open_source, proxy, where
 from isonomy.groups import (
     AdverseImpactResult,
     CertifyResult,
+    DiscoverResult,
     Estimate,
     FlagResult,
     adverse_impact,
     certify,
     detectable_disparity,
+    discover,
     flag,
     power_of,
     rows_needed,
 )
-from isonomy.groups.options import comparable, likelihood, null, standardized
+from isonomy.groups.options import comparable, likelihood, null, search, standardized
 from isonomy.groups.planning import PlanningOptions
 from isonomy.integrations import mlflow
 from isonomy.integrations.scorers import disparity_scorer
@@ -83,6 +85,7 @@ __all__ = [
     "CompositeResult",
     "CorrectionsResult",
     "Discerning",
+    "DiscoverResult",
     "EffectCorrector",
     "Estimate",
     "Evidence",
@@ -124,6 +127,7 @@ __all__ = [
     "crossfit",
     "cut",
     "detectable_disparity",
+    "discover",
     "disparity_scorer",
     "equalize_thresholds",
     "errors",
@@ -151,6 +155,7 @@ __all__ = [
     "regression",
     "relative",
     "rows_needed",
+    "search",
     "simulate",
     "split_users",
     "splits",

@@ -41,7 +41,7 @@ scores = ["score", "predicted_effect"]
 groups = ["sex"]
 resamples = 100
 """
-UNPLANTED = {"composite_parity", "evaluate_corrections", "price_of_fairness", "monitor"}
+UNPLANTED = {"composite_parity", "discover", "evaluate_corrections", "price_of_fairness", "monitor"}
 
 
 # Words that must not be in a report for readers who do not program.

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from recorded import (
     calls_alternatives,
     calls_audit,
+    calls_discover,
     calls_effects,
     calls_groups,
     calls_impact,
@@ -21,6 +22,7 @@ from recorded.recording import Thunk
 TOPICS: Mapping[str, Mapping[str, Thunk]] = {
     "groups": calls_groups.CALLS,
     "impact": calls_impact.CALLS,
+    "discover": calls_discover.CALLS,
     "projection": calls_projection.CALLS,
     "proxies": calls_proxies.CALLS,
     "alternatives": calls_alternatives.CALLS,

@@ -416,6 +416,7 @@ FORMS: dict[str, Written] = {
     "column": Written(str | Role, named=True),
     "names": Written(list[str], named=True),
     "groups": Written(_GROUPS, named=True, note=f"Whom to compare: {_SPECS}"),
+    "features": Written(_GROUPS, named=True, note="What subgroups are made of, in the forms of `groups`."),
     "given": Written(_GROUPS, named=True, note=f"Legitimate factors to compare within: {_SPECS}"),
     "metric": Written(
         MetricName | OwnMetric | list[MetricName | OwnMetric],

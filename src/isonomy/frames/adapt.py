@@ -298,7 +298,7 @@ def refuse_mixture(name: str, values: Sequence[object]) -> None:
 
 
 # The name of an array under these arguments, if it has none.
-UNNAMED = {"groups": "group", "given": "stratum"}
+UNNAMED = {"groups": "group", "features": "feature", "given": "stratum"}
 
 
 def with_arrays(
@@ -312,7 +312,7 @@ def with_arrays(
     named = dict(arguments)
     for argument, value in arguments.items():
         form = forms.get(argument)
-        if form not in ("column", "names", "groups", "given"):
+        if form not in ("column", "names", "groups", "features", "given"):
             continue
         names = []
         for name, values in _arrays(argument, value, alone=data is None or form == "column"):

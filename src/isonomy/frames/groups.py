@@ -84,6 +84,7 @@ class Where:
 
 # What callers write under ``groups``.
 Groups = Annotated[object, Form("groups")]
+Features = Annotated[object, Form("features")]  # of which subgroups are made
 
 
 def cut(column: str, edges: Sequence[float]) -> Cut:

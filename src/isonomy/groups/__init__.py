@@ -1,6 +1,7 @@
 """Which groups are treated differently, and is it more than chance? Empirical likelihood: certify and flag."""
 
 from isonomy.groups.certify import CertifyResult, certify
+from isonomy.groups.discover import DiscoverResult, discover
 from isonomy.groups.flag import FlagResult, flag
 from isonomy.groups.impact import AdverseImpactResult, adverse_impact
 from isonomy.groups.options import Estimate
@@ -10,12 +11,14 @@ from isonomy.groups.shrunk import ShrunkResult
 __all__ = [
     "AdverseImpactResult",
     "CertifyResult",
+    "DiscoverResult",
     "Estimate",
     "FlagResult",
     "ShrunkResult",
     "adverse_impact",
     "certify",
     "detectable_disparity",
+    "discover",
     "flag",
     "power_of",
     "rows_needed",

@@ -331,6 +331,21 @@ class ComparisonPlan(Plan):
             model="" if self.comparable is None else self.comparable.model,
         ).with_sides()
 
+    def described(self) -> dict[str, Any]:
+        """The fields of the result that follow from the call."""
+        return {
+            "reference": words.reference(self.target),
+            "reference_kind": self.target.to,
+            "scale": self.base_scale if self.sigma is None else "standardized",
+            "joint": self.target.joint,
+            "overlapping": self.overlapping,
+            "alpha": self.alpha,
+            "tolerance": self.tolerance,
+            "sigma": self.sigma,
+            **({} if self.given is None else {"given": self.factors, "bands": self.bands}),
+            **({} if self.comparable is None else {"model": self.comparable.model}),
+        }
+
     @property
     def factors(self) -> tuple[str, ...]:
         names = (*self.numbers, *(factor.name for factor in self.grouping.strata))
@@ -452,17 +467,8 @@ def common(
             gaps = gaps.widest  # later it would need the rows
     return {
         "provenance": record(rows=used, dropped=dropped, random=random),
-        "reference": words.reference(plan.target),
-        "reference_kind": plan.target.to,
-        "scale": plan.base_scale if plan.sigma is None else "standardized",
-        "joint": plan.target.joint,
-        "overlapping": plan.overlapping,
-        "alpha": plan.alpha,
-        "tolerance": plan.tolerance,
-        "sigma": plan.sigma,
         "_widest_gap": gaps,
-        **({} if plan.given is None else {"given": plan.factors, "bands": plan.bands}),
-        **({} if plan.comparable is None else {"model": plan.comparable.model}),
+        **plan.described(),
     }
 
 

@@ -15,7 +15,7 @@ from isonomy.frames import Group
 from isonomy.inference.decide import Alternative
 from isonomy.inference.effect import Interval
 from isonomy.numerics.arrays import FloatArray
-from isonomy.options import Also, Finite, Form, Number, Option, check_fields
+from isonomy.options import Also, Finite, Form, Fraction, Number, Option, check_fields
 
 LikelihoodKind = Literal["el", "eel"]
 Correction = Literal["auto", "bartlett", "adjusted"] | None
@@ -114,6 +114,27 @@ class StandardizedOption(Option):
 
 
 @dataclass(frozen=True)
+class SearchOption(Option):
+    """Which subgroups `discover` looks at.
+
+    Parameters
+    ----------
+    depth : {1, 2, 3}, optional
+        The most conditions of a subgroup. Default: 3, or 2 with ``evidence="all"``.
+    cuts : int, optional
+        The number of intervals into which a column of numbers is cut, at quantiles that are rounded to few digits.
+        Default: 8, or 16 if more than 100,000 rows are searched.
+    min_share : float, default 0.01
+        The smallest share of the rows that a subgroup may have.
+    """
+
+    name: ClassVar[str] = "search"
+    depth: Literal[1, 2, 3] | None = None
+    cuts: Annotated[int, Number(least=2, most=32, whole=True)] | None = None
+    min_share: Fraction = 0.01
+
+
+@dataclass(frozen=True)
 class ComparableOption(Option):
     """Comparable people: each group is compared with people of the reference who have the same factors, by regression.
 
@@ -192,7 +213,7 @@ ScaleName = Annotated[
 ]
 ScaleLike = ScaleName | StandardizedOption
 Method = Literal["el", "eel", "published"] | LikelihoodOption
-null, likelihood, standardized = NullOption, LikelihoodOption, StandardizedOption
+null, likelihood, standardized, search = NullOption, LikelihoodOption, StandardizedOption, SearchOption
 NO_DIFFERENCE = NullOption()
 METHODS = {
     "el": LikelihoodOption(),

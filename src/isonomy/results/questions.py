@@ -29,7 +29,7 @@ L = TypeVar("L")
 
 # The registry: a new question adds its name here, and its function to the exports of the package.
 KINDS = (
-    *("flag", "certify", "adverse_impact", "project", "improvability"),
+    *("flag", "certify", "adverse_impact", "discover", "project", "improvability"),
     *("treatment_bias", "evaluate_corrections", "price_of_fairness"),
     *("predictive_parity", "composite_parity", "marginal_outcomes", "equalize_thresholds"),
     "monitor",
