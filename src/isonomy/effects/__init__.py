@@ -9,6 +9,9 @@ from isonomy.effects.estimators.collapse import Regression as regression
 from isonomy.effects.estimators.collapse import Relative as relative
 from isonomy.effects.estimators.moments import Bootstrap as bootstrap
 from isonomy.effects.estimators.shrinkage import Heldout as heldout
+from isonomy.effects.estimators.shrinkage import LeastRisk as least_risk
+from isonomy.effects.estimators.shrinkage import Online as online
+from isonomy.effects.estimators.shrinkage import Published as published
 from isonomy.effects.planning import bias_sample_size, correction_risk
 from isonomy.effects.price import PriceResult, price_of_fairness
 
@@ -26,8 +29,11 @@ __all__ = [
     "correction_risk",
     "evaluate_corrections",
     "heldout",
+    "least_risk",
+    "online",
     "predicted_effects",
     "price_of_fairness",
+    "published",
     "regression",
     "relative",
     "treatment_bias",

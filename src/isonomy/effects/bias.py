@@ -78,6 +78,7 @@ def treatment_bias(
     tolerance: Annotated[float, Number(above=0, unit="in units of the effect")] | None = None,
     alpha: Alpha = 0.05,
     depth: Whole = 1,
+    min_size: Whole = 1,
     rng: Seeded = None,
     **rows: Unpack[RowOptions],
 ) -> TreatmentBiasResult:
@@ -138,6 +139,9 @@ def treatment_bias(
         Error rate of tests and of pointwise intervals.
     depth : int, default 1
         Intersections of up to this many columns.
+    min_size : int, default 1
+        Groups with fewer rows are not tested; they still belong to the other groups that a group is compared with. The
+        paper leaves out countries with fewer than 10,000 rows.
     rng : int, Generator or None, default None
         Seed of splits, folds and resamples.
     **rows
@@ -222,6 +226,7 @@ def estimate(trial: Trial, plan: BiasPlan, rng: np.random.Generator) -> tuple[di
     plain = [_errors(part, plan) for part in trial.parts]
     errors, lost = _resampled(plain, trial, plan, rng)
     errors, design = experiment.designed_errors(errors, trial, plan)
+    errors = [experiment.large(error, part, plan) for error, part in zip(errors, trial.parts, strict=True)]
     reasons = trial.statuses(errors)
     answered = np.array([reason is Status.OK for reason in reasons])
     hypothesis = trial.hypotheses([error.in_rest for error in errors])
