@@ -10,8 +10,17 @@ import numpy as np
 
 from isonomy.effects import experiment, words
 from isonomy.effects.estimators.collapse import AnyMeasure, Estimator, Measure, Rest
-from isonomy.effects.estimators.errors import Errors, Gap, effects_of, errors_of
-from isonomy.effects.estimators.events import INNER, ByEvents, choose_laws, equal_errors, events_behind, least_events
+from isonomy.effects.estimators.errors import Errors, Gap, effects_of, errors_of, predicted_laws
+from isonomy.effects.estimators.events import (
+    INNER,
+    ByEvents,
+    all_zero,
+    choose_laws,
+    equal_errors,
+    events_behind,
+    least_events,
+    welch_q,
+)
 from isonomy.effects.estimators.moments import Bootstrap, resample_rows
 from isonomy.effects.experiment import MOVED, Experiment, ObservedEffects, Trial, TrialPart, idle_roles
 from isonomy.frames import Groups
@@ -22,7 +31,7 @@ from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import normal_isf
 from isonomy.options import Alpha, Column, Form, Names, Number, Power, RowOptions, Seeded, Whole, check
-from isonomy.results import Evidence, Note, column, note_if, open_call, question
+from isonomy.results import Columns, Evidence, Note, column, note_if, open_call, question
 
 if TYPE_CHECKING:
     import altair as alt
@@ -240,7 +249,7 @@ def estimate(trial: Trial, plan: BiasPlan, rng: np.random.Generator) -> tuple[di
         tests.append({**_tests(*laws, plan), "reference": error.rest.value, "events": _events(error, part, plan)})
         used = error.usable & (tests[-1]["events"] >= least) & np.isfinite(error.error.standard_error + error.error.df)
         used[len(part.groups) :] = False
-        omnibus.append(equal_errors(*laws, used))
+        omnibus.append((equal_errors(*laws, used), all_zero(laws[0], used), _independence(part, used, plan)))
     columns: dict[str, Any] = {
         name: np.where(answered, trial.joined([test[name] for test in tests]), np.nan) for name in tests[0]
     }
@@ -255,8 +264,11 @@ def estimate(trial: Trial, plan: BiasPlan, rng: np.random.Generator) -> tuple[di
         "families": tuple(
             " & ".join(name for name, _ in part.groups[0].items) if part.groups else "" for part in trial.parts
         ),
-        "omnibus_statistic": np.array([statistic for statistic, _ in omnibus]),
-        "omnibus_pvalue": np.array([pvalue for _, pvalue in omnibus]),
+        **{
+            f"{name}_{field}": np.array([tests[i][j] for tests in omnibus])
+            for i, name in enumerate(("omnibus", "sufficiency", "independence"))
+            for j, field in enumerate(("statistic", "pvalue"))
+        },
         "hypotheses": number,
         "arms_differ": trial.arms_differ,
         "least_events": least,
@@ -315,6 +327,17 @@ def _errors(part: TrialPart, plan: BiasPlan) -> Errors:
     df = part.rows.sum(-1) - 2
     error, rest = replace(errors.error, df=df), replace(errors.rest, df=df)
     return replace(errors, error=error, rest=rest, gap=Gap(error, rest, df))
+
+
+def _independence(part: TrialPart, used: BoolArray, plan: BiasPlan) -> tuple[float, float]:
+    """Welch's test that the predicted effects of all ``used`` groups are equal; NaN where they do not vary."""
+    if plan.designed or plan.observed_effects is not None or plan.divided is not None:
+        return np.nan, np.nan
+    law = predicted_laws(part.sums.moments(), plan.formula)
+    variance = law.standard_error[used] ** 2
+    if used.sum() < 2 or not (variance > 0).all():
+        return np.nan, np.nan
+    return welch_q(law.value[used], variance, np.asarray(law.df)[used])
 
 
 def _events(errors: Errors, part: TrialPart, plan: BiasPlan) -> FloatArray:
@@ -429,7 +452,8 @@ class TreatmentBiasResult(Evidence):
     and ``disparity`` their difference, the bias. ``critical_bias`` is the smallest estimate that rejects, before
     adjustment: a true bias of that size is found half of the time. ``events`` are the events in the smaller arm that a
     comparison is based on; groups with fewer than ``least_events`` are not tested. ``omnibus_pvalue`` tests, for each
-    of the ``families`` of groups, that all errors are equal.
+    of the ``families`` of groups, that all errors are equal (separation), ``sufficiency_pvalue`` that all errors are 0,
+    and ``independence_pvalue`` that all predicted effects are equal; `criteria` explains them.
     """
 
     method: ClassVar[str] = words.METHOD
@@ -463,6 +487,10 @@ class TreatmentBiasResult(Evidence):
     families: tuple[str, ...]
     omnibus_statistic: FloatArray
     omnibus_pvalue: FloatArray
+    sufficiency_statistic: FloatArray
+    sufficiency_pvalue: FloatArray
+    independence_statistic: FloatArray
+    independence_pvalue: FloatArray
     hypotheses: int  # about biases: two groups that are compared with each other have one
     arms_differ: bool  # treated shares differ between groups by more than 5 points and more than chance explains
     least_events: float
@@ -491,6 +519,25 @@ class TreatmentBiasResult(Evidence):
         normal = Wald(self.disparity, self.standard_error).detectable(self.alpha, power)
         size = np.where(np.isfinite(self.inner_low), skewed, normal)
         return np.where(np.isfinite(self.adjusted_pvalue), size, np.nan)
+
+    def criteria(self) -> Columns:
+        """The three criteria of the paper's Appendix A for each family of groups: test, p-value and meaning.
+
+        Independence: the predicted effects of all groups are equal. Separation: the errors are. Sufficiency: the errors
+        are 0. P-values are not adjusted. Independence is not tested with weights, clusters, propensities, strata,
+        splits or given effects.
+        """
+        names = ("independence", "separation", "sufficiency")
+        fields = ("independence", "omnibus", "sufficiency")
+        return {
+            "groups": [family for family in self.families for _ in names],
+            "criterion": list(names) * len(self.families),
+            **{
+                field: np.stack([getattr(self, f"{name}_{field}") for name in fields], -1).ravel()
+                for field in ("statistic", "pvalue")
+            },
+            "meaning": [words.CRITERIA[name] for name in names] * len(self.families),
+        }
 
     def findings(self) -> tuple[str, ...]:
         """The count of shown biases, then groups by adjusted p-value, the smallest first."""

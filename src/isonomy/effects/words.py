@@ -125,6 +125,17 @@ def omnibus(r: TreatmentBiasResult, i: int) -> str:
     )
 
 
+# The criteria of the paper's Appendix A.
+CRITERIA: Mapping[str, str] = {
+    "independence": "The predicted effects of all groups are equal. Groups may respond differently to a treatment, so "
+    "a model that is right can violate this, and predictions that are wrong can satisfy it.",
+    "separation": "The errors of the predicted effects of all groups are equal. This is the absence of bias: a model "
+    "may be wrong, but not by more for some groups than for others.",
+    "sufficiency": "The predicted effect of every group equals its true effect, so the group says nothing more about "
+    "the effect once the prediction is known. It implies separation.",
+}
+
+
 def detectable(r: TreatmentBiasResult, power: float) -> list[str]:
     sizes = r.detectable(power)
     known = sizes[np.isfinite(sizes)]
@@ -144,7 +155,7 @@ REASONS: Mapping[str, str] = {
     Status.NO_CONTROL: "there are no control rows.",
     Status.ZERO_BASELINE: "the mean outcome of the control rows is not above zero, so a relative effect has no "
     "denominator.",
-    Status.TOO_SMALL: "there are fewer rows than min_size, or an arm has too few rows to estimate a variance.",
+    Status.TOO_SMALL: "there are fewer rows than min_size asks for, or too few in an arm to estimate a variance.",
     Status.FEW_CLUSTERS: "there are fewer than 10 effective clusters (or effective rows, if rows have weights), or "
     "fewer than 5 in an arm of the group or of the others: too few to estimate a standard error.",
     Status.FEW_EVENTS: "an arm, in all rows or in a half, has too few outcomes of either kind to estimate their "
@@ -395,7 +406,9 @@ QUANTITY_NAMES: Mapping[str, str] = {
     "qini": "Qini",
     "loss": "transformed-outcome loss (less is better)",
     "policy_value": "policy value at the budget",
+    "profit": "profit per person at the budget",
 }
+MOST_MOVED = 3  # groups named in the sentence about who is targeted
 
 
 def price(r: PriceResult, i: int) -> str:
@@ -409,12 +422,29 @@ def price(r: PriceResult, i: int) -> str:
 def trade(r: PriceResult, i: int) -> str:
     after, before = phrases.number(r.bias_after[i]), phrases.number(r.bias_before[i])
     return (
-        f"{r.candidates[i]}: the root mean square of the biases, without sampling error, is {after} after the "
-        f"correction, compared with {before} before it."
+        f"{r.candidates[i]}: the typical bias (root mean square over groups, without sampling error) is {after} after "
+        f"the correction, compared with {before} before it."
     )
 
 
+def targeting(r: PriceResult, candidate: str) -> list[str]:
+    """Who is targeted at the budget, before and after: the groups whose share changes most."""
+    table = r.targeted()
+    before, after = (np.asarray(table[name]) for name in ("of_targeted_before", "of_targeted_after"))
+    lines = [i for i, name in enumerate(table["candidate"]) if name == candidate and np.isfinite(before[i] + after[i])]
+    lines = sorted(lines, key=lambda i: -abs(after[i] - before[i]))[:MOST_MOVED]
+    parts = [f"that of {table['group'][i]} from {phrases.share(before[i])} to {phrases.share(after[i])}" for i in lines]
+    if not parts:
+        return []
+    listed = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+    return [
+        f"{candidate}: with a budget of {100 * r.budget:g} %, the correction changes the shares of groups among those "
+        f"targeted: {listed}."
+    ]
+
+
 def price_headline(r: PriceResult) -> str:
-    shown, compared = int(r.shown.sum()), int(np.isfinite(r.adjusted_pvalue).sum())
+    once = np.array(r.metric) != "profit"  # a change of the profit is one of the policy value
+    shown, compared = int(r.shown[once].sum()), int(np.isfinite(r.adjusted_pvalue[once]).sum())
     number, were = (str(shown), "was" if shown == 1 else "were") if shown else ("none", "was")
     return f"Price measured: {number} of {compared} changes of the ranking {were} shown to be more than chance."
