@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from isonomy.effects.bias import TreatmentBiasResult, treatment_bias
 from isonomy.effects.corrections import CorrectionsResult, evaluate_corrections
 from isonomy.effects.estimators.collapse import Aipw as aipw
+from isonomy.effects.estimators.collapse import Arms as arms
 from isonomy.effects.estimators.collapse import Regression as regression
 from isonomy.effects.estimators.collapse import Relative as relative
 from isonomy.effects.estimators.moments import Bootstrap as bootstrap
@@ -24,6 +25,7 @@ __all__ = [
     "PriceResult",
     "TreatmentBiasResult",
     "aipw",
+    "arms",
     "bias_sample_size",
     "bootstrap",
     "correction_risk",

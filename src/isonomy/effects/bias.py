@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
+import narwhals as nw
 import numpy as np
 
 from isonomy.effects import experiment, words
-from isonomy.effects.estimators.collapse import AnyMeasure, Estimator, Measure, Rest
+from isonomy.effects.estimators.collapse import AnyMeasure, Arms, Estimator, Measure, Rest
 from isonomy.effects.estimators.errors import Errors, Gap, effects_of, errors_of, predicted_laws
 from isonomy.effects.estimators.events import (
     INNER,
@@ -23,7 +25,8 @@ from isonomy.effects.estimators.events import (
 )
 from isonomy.effects.estimators.moments import Bootstrap, resample_rows
 from isonomy.effects.experiment import MOVED, Experiment, ObservedEffects, Trial, TrialPart, idle_roles
-from isonomy.frames import Groups
+from isonomy.errors import DataError, UsageError
+from isonomy.frames import Group, Groups, Request
 from isonomy.inference import Verdict, conclude
 from isonomy.inference.effect import Effect, Hypothesis, Wald
 from isonomy.inference.multiplicity import adjust as adjusted
@@ -70,9 +73,9 @@ FEW_EVENTS = 10  # in an arm: fewer get a note, where tests rest on large-sample
 def treatment_bias(
     data: object = None,
     *,
-    effect: Column,
+    effect: Column | Mapping[str, str],
     groups: Groups,
-    treatment: Column | None = None,
+    treatment: Column | Arms | None = None,
     outcome: Column | None = None,
     baseline: Column | None = None,
     measure: AnyMeasure | None = None,
@@ -106,10 +109,12 @@ def treatment_bias(
         Any table isonomy reads, with one row per person or session. It is read in one grouped pass, on its own engine.
     effect : str
         Column of predicted effects: ratios (1.1 means ten percent more), or differences with ``measure="difference"``.
+        With several treatments, {value of the arm: column}.
     groups : str, list, cut or where
         The groups to compare: columns, `cut` or `where`.
     treatment, outcome : str, optional
-        Columns with the 0/1 assignment, and with the outcome: 0/1 or any number.
+        Columns with the 0/1 assignment, and with the outcome: 0/1 or any number. Several treatments are
+        ``iso.arms(column, control)``: each is compared with the control, and all tests are adjusted together.
     baseline : str, optional
         Column with the predicted outcome without treatment; needed by the collapses "weighted" and "normalized".
     measure : {"relative", "difference"} or iso.relative(collapse), optional
@@ -189,7 +194,7 @@ def treatment_bias(
     True
     """
     plan, rng, record = open_call("treatment_bias", BiasPlan, locals())
-    trial = experiment.read(plan, rng)
+    trial, rows_read = read(plan, rng)
     columns, facts = estimate(trial, plan, rng)
     return TreatmentBiasResult(
         **columns,
@@ -197,7 +202,7 @@ def treatment_bias(
         null=words.null(plan.tolerance, plan.formula.measure, binary=trial.binary),
         notes=notes(columns, facts, plan),
         provenance=record(
-            rows=trial.sample.rows,
+            rows=rows_read,
             dropped=trial.sample.dropped,
             random=plan.random,
             measure=plan.formula.measure,
@@ -219,12 +224,69 @@ class BiasPlan(Experiment):
     adjust: Adjust = "holm"
     tolerance: float | None = None
 
+    def __post_init__(self) -> None:
+        if isinstance(self.treatment, Arms) != isinstance(self.effect, Mapping):
+            raise UsageError(
+                "effect, treatment: several treatments need a column of effects for each of them, "
+                'effect={"mail": "f_mail", "call": "f_call"}, and treatment=iso.arms("arm", control="none").'
+            )
+        if not isinstance(self.treatment, Arms):
+            super().__post_init__()
+            return
+        if self.by_rows or not self.effect:
+            raise UsageError('effect, method: name at least one treatment, and use a bootstrap over="cells".')
+        _ = self.by_arm
+
+    @cached_property
+    def by_arm(self) -> dict[str, BiasPlan]:
+        """For each of several treatments, the plan of the rows that had it, or that had none."""
+        assert isinstance(self.treatment, Arms)
+        assert isinstance(self.effect, Mapping)
+        column, control, plans = self.treatment.column, self.treatment.control, {}
+        self.source.require(treatment=column)
+        arm = nw.col(column).cast(nw.String)
+        for name, effect in self.effect.items():
+            rows = self.source.filter((arm == name) | (arm == control))
+            treated = rows.fresh("treatment")
+            rows = rows.with_role(treated, (arm == name).cast(nw.Int64))
+            plans[name] = replace(self, source=rows, effect=effect, treatment=treated)
+        return plans
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        return () if isinstance(self.treatment, Arms) else super().requests
+
     @property
     def random(self) -> bool:
         return self.bootstrap is not None or self.divided == "independent" or self.formula.estimator == "aipw"
 
 
-# ---- read: see `isonomy.effects.experiment.read`
+# ---- read
+
+
+def read(plan: BiasPlan, rng: np.random.Generator) -> tuple[Trial, int]:
+    """The experiment, and its number of rows. Several treatments are partitions that share the control rows."""
+    if not isinstance(plan.treatment, Arms):
+        trial = experiment.read(plan, rng)
+        return trial, trial.sample.rows
+    trials = {name: experiment.read(arm, rng) for name, arm in plan.by_arm.items()}
+    parts = []
+    for i, (name, trial) in enumerate(trials.items()):
+        if not all(part.rows.sum(0).all() for part in trial.parts):
+            raise DataError(
+                f"treatment: no rows with {plan.treatment.column!r} equal to {name!r}, or none to "
+                f"{plan.treatment.control!r}; check the names of the arms."
+            )
+        label = (plan.treatment.column, name)
+        for part in trial.parts:
+            groups = tuple(Group((label, *group.items)) for group in part.groups)
+            # Numbers of people count from the same start in every arm; an odd multiple tells them apart.
+            parts.append(replace(part, groups=groups, members=part.members * (2 * i + 1)))
+    first = next(iter(trials.values()))
+    control = float(first.parts[0].rows[:, 0].sum())
+    rows = sum(trial.sample.rows for trial in trials.values()) - round(control) * (len(trials) - 1)
+    return Trial(first.sample, tuple(parts)), rows
+
 
 # ---- estimate
 
@@ -261,9 +323,8 @@ def estimate(trial: Trial, plan: BiasPlan, rng: np.random.Generator) -> tuple[di
         "observed": trial.joined([error.effects.observed for error in errors]),
         "treated": trial.joined([part.rows[..., 1] for part in trial.parts]),
         "binary": trial.binary,
-        "families": tuple(
-            " & ".join(name for name, _ in part.groups[0].items) if part.groups else "" for part in trial.parts
-        ),
+        "families": tuple(_family(part, plan) for part in trial.parts),
+        "family": np.repeat(np.arange(len(trial.parts)), [len(part.groups) for part in trial.parts]).astype(float),
         **{
             f"{name}_{field}": np.array([tests[i][j] for tests in omnibus])
             for i, name in enumerate(("omnibus", "sufficiency", "independence"))
@@ -287,6 +348,15 @@ def estimate(trial: Trial, plan: BiasPlan, rng: np.random.Generator) -> tuple[di
         "within_pvalue": within,
         "lost": lost,
     }
+
+
+def _family(part: TrialPart, plan: BiasPlan) -> str:
+    """The columns of the groups of a partition; with several treatments, which of them."""
+    items = part.groups[0].items if part.groups else ()
+    if not isinstance(plan.treatment, Arms) or not items:
+        return " & ".join(name for name, _ in items)
+    (column, arm), *others = items
+    return f"{' & '.join(name for name, _ in others)} ({column}={arm})"
 
 
 def _tests(error: Effect, bias: Effect, few: BoolArray, plan: BiasPlan) -> dict[str, FloatArray]:
@@ -483,6 +553,7 @@ class TreatmentBiasResult(Evidence):
     events: FloatArray = column(listed=False)
     inner_low: FloatArray = column(listed=False)  # limits at a smaller quantile, where the law of the counts was used
     inner_high: FloatArray = column(listed=False)
+    family: FloatArray = column(listed=False, withheld=False)  # the number of the group's family
     binary: bool  # every outcome is 0 or 1: differences are of shares
     families: tuple[str, ...]
     omnibus_statistic: FloatArray

@@ -105,8 +105,7 @@ def finding(r: TreatmentBiasResult, i: int) -> str:
     between = phrases.interval(*ends, r.alpha)
     if unit(r) == "points" and all(map(math.isfinite, ends)):
         between = f"{100 * (1 - r.alpha):g} % interval {phrases.percent(ends[0])} to {phrases.percent(ends[1])} points"
-    columns = [name for name, _ in r.groups[i].items]
-    alike = sum([name for name, _ in group.items] == columns for group in r.groups)
+    alike = int((r.family == r.family[i]).sum())
     others = {1: "everybody else", 2: "the other group"}.get(alike, "the other groups combined")
     noun = "effect" if ratio else "uplift"
     return (
