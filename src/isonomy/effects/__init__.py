@@ -5,10 +5,14 @@ from typing import TYPE_CHECKING
 from isonomy.effects.bias import TreatmentBiasResult, treatment_bias
 from isonomy.effects.corrections import CorrectionsResult, evaluate_corrections
 from isonomy.effects.estimators.collapse import Aipw as aipw
+from isonomy.effects.estimators.collapse import Arms as arms
 from isonomy.effects.estimators.collapse import Regression as regression
 from isonomy.effects.estimators.collapse import Relative as relative
 from isonomy.effects.estimators.moments import Bootstrap as bootstrap
 from isonomy.effects.estimators.shrinkage import Heldout as heldout
+from isonomy.effects.estimators.shrinkage import LeastRisk as least_risk
+from isonomy.effects.estimators.shrinkage import Online as online
+from isonomy.effects.estimators.shrinkage import Published as published
 from isonomy.effects.planning import bias_sample_size, correction_risk
 from isonomy.effects.price import PriceResult, price_of_fairness
 
@@ -21,13 +25,17 @@ __all__ = [
     "PriceResult",
     "TreatmentBiasResult",
     "aipw",
+    "arms",
     "bias_sample_size",
     "bootstrap",
     "correction_risk",
     "evaluate_corrections",
     "heldout",
+    "least_risk",
+    "online",
     "predicted_effects",
     "price_of_fairness",
+    "published",
     "regression",
     "relative",
     "treatment_bias",

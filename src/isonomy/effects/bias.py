@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
+import narwhals as nw
 import numpy as np
 
 from isonomy.effects import experiment, words
-from isonomy.effects.estimators.collapse import AnyMeasure, Estimator, Measure, Rest
-from isonomy.effects.estimators.errors import Errors, Gap, effects_of, errors_of
-from isonomy.effects.estimators.events import INNER, ByEvents, choose_laws, equal_errors, events_behind, least_events
+from isonomy.effects.estimators.collapse import AnyMeasure, Arms, Estimator, Measure, Rest
+from isonomy.effects.estimators.errors import Errors, Gap, effects_of, errors_of, predicted_laws
+from isonomy.effects.estimators.events import (
+    INNER,
+    ByEvents,
+    all_zero,
+    choose_laws,
+    equal_errors,
+    events_behind,
+    least_events,
+    welch_q,
+)
 from isonomy.effects.estimators.moments import Bootstrap, resample_rows
 from isonomy.effects.experiment import MOVED, Experiment, ObservedEffects, Trial, TrialPart, idle_roles
-from isonomy.frames import Groups
+from isonomy.errors import DataError, UsageError
+from isonomy.frames import Group, Groups, Request
 from isonomy.inference import Verdict, conclude
 from isonomy.inference.effect import Effect, Hypothesis, Wald
 from isonomy.inference.multiplicity import adjust as adjusted
@@ -22,7 +34,7 @@ from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import normal_isf
 from isonomy.options import Alpha, Column, Form, Names, Number, Power, RowOptions, Seeded, Whole, check
-from isonomy.results import Evidence, Note, column, note_if, open_call, question
+from isonomy.results import Columns, Evidence, Note, column, note_if, open_call, question
 
 if TYPE_CHECKING:
     import altair as alt
@@ -61,9 +73,9 @@ FEW_EVENTS = 10  # in an arm: fewer get a note, where tests rest on large-sample
 def treatment_bias(
     data: object = None,
     *,
-    effect: Column,
+    effect: Column | Mapping[str, str],
     groups: Groups,
-    treatment: Column | None = None,
+    treatment: Column | Arms | None = None,
     outcome: Column | None = None,
     baseline: Column | None = None,
     measure: AnyMeasure | None = None,
@@ -78,6 +90,7 @@ def treatment_bias(
     tolerance: Annotated[float, Number(above=0, unit="in units of the effect")] | None = None,
     alpha: Alpha = 0.05,
     depth: Whole = 1,
+    min_size: Whole = 1,
     rng: Seeded = None,
     **rows: Unpack[RowOptions],
 ) -> TreatmentBiasResult:
@@ -96,10 +109,12 @@ def treatment_bias(
         Any table isonomy reads, with one row per person or session. It is read in one grouped pass, on its own engine.
     effect : str
         Column of predicted effects: ratios (1.1 means ten percent more), or differences with ``measure="difference"``.
+        With several treatments, {value of the arm: column}.
     groups : str, list, cut or where
         The groups to compare: columns, `cut` or `where`.
     treatment, outcome : str, optional
-        Columns with the 0/1 assignment, and with the outcome: 0/1 or any number.
+        Columns with the 0/1 assignment, and with the outcome: 0/1 or any number. Several treatments are
+        ``iso.arms(column, control)``: each is compared with the control, and all tests are adjusted together.
     baseline : str, optional
         Column with the predicted outcome without treatment; needed by the collapses "weighted" and "normalized".
     measure : {"relative", "difference"} or iso.relative(collapse), optional
@@ -138,6 +153,9 @@ def treatment_bias(
         Error rate of tests and of pointwise intervals.
     depth : int, default 1
         Intersections of up to this many columns.
+    min_size : int, default 1
+        Groups with fewer rows are not tested; they still belong to the other groups that a group is compared with. The
+        paper leaves out countries with fewer than 10,000 rows.
     rng : int, Generator or None, default None
         Seed of splits, folds and resamples.
     **rows
@@ -176,7 +194,7 @@ def treatment_bias(
     True
     """
     plan, rng, record = open_call("treatment_bias", BiasPlan, locals())
-    trial = experiment.read(plan, rng)
+    trial, rows_read = read(plan, rng)
     columns, facts = estimate(trial, plan, rng)
     return TreatmentBiasResult(
         **columns,
@@ -184,7 +202,7 @@ def treatment_bias(
         null=words.null(plan.tolerance, plan.formula.measure, binary=trial.binary),
         notes=notes(columns, facts, plan),
         provenance=record(
-            rows=trial.sample.rows,
+            rows=rows_read,
             dropped=trial.sample.dropped,
             random=plan.random,
             measure=plan.formula.measure,
@@ -206,12 +224,69 @@ class BiasPlan(Experiment):
     adjust: Adjust = "holm"
     tolerance: float | None = None
 
+    def __post_init__(self) -> None:
+        if isinstance(self.treatment, Arms) != isinstance(self.effect, Mapping):
+            raise UsageError(
+                "effect, treatment: several treatments need a column of effects for each of them, "
+                'effect={"mail": "f_mail", "call": "f_call"}, and treatment=iso.arms("arm", control="none").'
+            )
+        if not isinstance(self.treatment, Arms):
+            super().__post_init__()
+            return
+        if self.by_rows or not self.effect:
+            raise UsageError('effect, method: name at least one treatment, and use a bootstrap over="cells".')
+        _ = self.by_arm
+
+    @cached_property
+    def by_arm(self) -> dict[str, BiasPlan]:
+        """For each of several treatments, the plan of the rows that had it, or that had none."""
+        assert isinstance(self.treatment, Arms)
+        assert isinstance(self.effect, Mapping)
+        column, control, plans = self.treatment.column, self.treatment.control, {}
+        self.source.require(treatment=column)
+        arm = nw.col(column).cast(nw.String)
+        for name, effect in self.effect.items():
+            rows = self.source.filter((arm == name) | (arm == control))
+            treated = rows.fresh("treatment")
+            rows = rows.with_role(treated, (arm == name).cast(nw.Int64))
+            plans[name] = replace(self, source=rows, effect=effect, treatment=treated)
+        return plans
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        return () if isinstance(self.treatment, Arms) else super().requests
+
     @property
     def random(self) -> bool:
         return self.bootstrap is not None or self.divided == "independent" or self.formula.estimator == "aipw"
 
 
-# ---- read: see `isonomy.effects.experiment.read`
+# ---- read
+
+
+def read(plan: BiasPlan, rng: np.random.Generator) -> tuple[Trial, int]:
+    """The experiment, and its number of rows. Several treatments are partitions that share the control rows."""
+    if not isinstance(plan.treatment, Arms):
+        trial = experiment.read(plan, rng)
+        return trial, trial.sample.rows
+    trials = {name: experiment.read(arm, rng) for name, arm in plan.by_arm.items()}
+    parts = []
+    for i, (name, trial) in enumerate(trials.items()):
+        if not all(part.rows.sum(0).all() for part in trial.parts):
+            raise DataError(
+                f"treatment: no rows with {plan.treatment.column!r} equal to {name!r}, or none to "
+                f"{plan.treatment.control!r}; check the names of the arms."
+            )
+        label = (plan.treatment.column, name)
+        for part in trial.parts:
+            groups = tuple(Group((label, *group.items)) for group in part.groups)
+            # Numbers of people count from the same start in every arm; an odd multiple tells them apart.
+            parts.append(replace(part, groups=groups, members=part.members * (2 * i + 1)))
+    first = next(iter(trials.values()))
+    control = float(first.parts[0].rows[:, 0].sum())
+    rows = sum(trial.sample.rows for trial in trials.values()) - round(control) * (len(trials) - 1)
+    return Trial(first.sample, tuple(parts)), rows
+
 
 # ---- estimate
 
@@ -222,6 +297,7 @@ def estimate(trial: Trial, plan: BiasPlan, rng: np.random.Generator) -> tuple[di
     plain = [_errors(part, plan) for part in trial.parts]
     errors, lost = _resampled(plain, trial, plan, rng)
     errors, design = experiment.designed_errors(errors, trial, plan)
+    errors = [experiment.large(error, part, plan) for error, part in zip(errors, trial.parts, strict=True)]
     reasons = trial.statuses(errors)
     answered = np.array([reason is Status.OK for reason in reasons])
     hypothesis = trial.hypotheses([error.in_rest for error in errors])
@@ -235,7 +311,7 @@ def estimate(trial: Trial, plan: BiasPlan, rng: np.random.Generator) -> tuple[di
         tests.append({**_tests(*laws, plan), "reference": error.rest.value, "events": _events(error, part, plan)})
         used = error.usable & (tests[-1]["events"] >= least) & np.isfinite(error.error.standard_error + error.error.df)
         used[len(part.groups) :] = False
-        omnibus.append(equal_errors(*laws, used))
+        omnibus.append((equal_errors(*laws, used), all_zero(laws[0], used), _independence(part, used, plan)))
     columns: dict[str, Any] = {
         name: np.where(answered, trial.joined([test[name] for test in tests]), np.nan) for name in tests[0]
     }
@@ -247,11 +323,13 @@ def estimate(trial: Trial, plan: BiasPlan, rng: np.random.Generator) -> tuple[di
         "observed": trial.joined([error.effects.observed for error in errors]),
         "treated": trial.joined([part.rows[..., 1] for part in trial.parts]),
         "binary": trial.binary,
-        "families": tuple(
-            " & ".join(name for name, _ in part.groups[0].items) if part.groups else "" for part in trial.parts
-        ),
-        "omnibus_statistic": np.array([statistic for statistic, _ in omnibus]),
-        "omnibus_pvalue": np.array([pvalue for _, pvalue in omnibus]),
+        "families": tuple(_family(part, plan) for part in trial.parts),
+        "family": np.repeat(np.arange(len(trial.parts)), [len(part.groups) for part in trial.parts]).astype(float),
+        **{
+            f"{name}_{field}": np.array([tests[i][j] for tests in omnibus])
+            for i, name in enumerate(("omnibus", "sufficiency", "independence"))
+            for j, field in enumerate(("statistic", "pvalue"))
+        },
         "hypotheses": number,
         "arms_differ": trial.arms_differ,
         "least_events": least,
@@ -270,6 +348,15 @@ def estimate(trial: Trial, plan: BiasPlan, rng: np.random.Generator) -> tuple[di
         "within_pvalue": within,
         "lost": lost,
     }
+
+
+def _family(part: TrialPart, plan: BiasPlan) -> str:
+    """The columns of the groups of a partition; with several treatments, which of them."""
+    items = part.groups[0].items if part.groups else ()
+    if not isinstance(plan.treatment, Arms) or not items:
+        return " & ".join(name for name, _ in items)
+    (column, arm), *others = items
+    return f"{' & '.join(name for name, _ in others)} ({column}={arm})"
 
 
 def _tests(error: Effect, bias: Effect, few: BoolArray, plan: BiasPlan) -> dict[str, FloatArray]:
@@ -310,6 +397,17 @@ def _errors(part: TrialPart, plan: BiasPlan) -> Errors:
     df = part.rows.sum(-1) - 2
     error, rest = replace(errors.error, df=df), replace(errors.rest, df=df)
     return replace(errors, error=error, rest=rest, gap=Gap(error, rest, df))
+
+
+def _independence(part: TrialPart, used: BoolArray, plan: BiasPlan) -> tuple[float, float]:
+    """Welch's test that the predicted effects of all ``used`` groups are equal; NaN where they do not vary."""
+    if plan.designed or plan.observed_effects is not None or plan.divided is not None:
+        return np.nan, np.nan
+    law = predicted_laws(part.sums.moments(), plan.formula)
+    variance = law.standard_error[used] ** 2
+    if used.sum() < 2 or not (variance > 0).all():
+        return np.nan, np.nan
+    return welch_q(law.value[used], variance, np.asarray(law.df)[used])
 
 
 def _events(errors: Errors, part: TrialPart, plan: BiasPlan) -> FloatArray:
@@ -424,7 +522,8 @@ class TreatmentBiasResult(Evidence):
     and ``disparity`` their difference, the bias. ``critical_bias`` is the smallest estimate that rejects, before
     adjustment: a true bias of that size is found half of the time. ``events`` are the events in the smaller arm that a
     comparison is based on; groups with fewer than ``least_events`` are not tested. ``omnibus_pvalue`` tests, for each
-    of the ``families`` of groups, that all errors are equal.
+    of the ``families`` of groups, that all errors are equal (separation), ``sufficiency_pvalue`` that all errors are 0,
+    and ``independence_pvalue`` that all predicted effects are equal; `criteria` explains them.
     """
 
     method: ClassVar[str] = words.METHOD
@@ -454,10 +553,15 @@ class TreatmentBiasResult(Evidence):
     events: FloatArray = column(listed=False)
     inner_low: FloatArray = column(listed=False)  # limits at a smaller quantile, where the law of the counts was used
     inner_high: FloatArray = column(listed=False)
+    family: FloatArray = column(listed=False, withheld=False)  # the number of the group's family
     binary: bool  # every outcome is 0 or 1: differences are of shares
     families: tuple[str, ...]
     omnibus_statistic: FloatArray
     omnibus_pvalue: FloatArray
+    sufficiency_statistic: FloatArray
+    sufficiency_pvalue: FloatArray
+    independence_statistic: FloatArray
+    independence_pvalue: FloatArray
     hypotheses: int  # about biases: two groups that are compared with each other have one
     arms_differ: bool  # treated shares differ between groups by more than 5 points and more than chance explains
     least_events: float
@@ -486,6 +590,25 @@ class TreatmentBiasResult(Evidence):
         normal = Wald(self.disparity, self.standard_error).detectable(self.alpha, power)
         size = np.where(np.isfinite(self.inner_low), skewed, normal)
         return np.where(np.isfinite(self.adjusted_pvalue), size, np.nan)
+
+    def criteria(self) -> Columns:
+        """The three criteria of the paper's Appendix A for each family of groups: test, p-value and meaning.
+
+        Independence: the predicted effects of all groups are equal. Separation: the errors are. Sufficiency: the errors
+        are 0. P-values are not adjusted. Independence is not tested with weights, clusters, propensities, strata,
+        splits or given effects.
+        """
+        names = ("independence", "separation", "sufficiency")
+        fields = ("independence", "omnibus", "sufficiency")
+        return {
+            "groups": [family for family in self.families for _ in names],
+            "criterion": list(names) * len(self.families),
+            **{
+                field: np.stack([getattr(self, f"{name}_{field}") for name in fields], -1).ravel()
+                for field in ("statistic", "pvalue")
+            },
+            "meaning": [words.CRITERIA[name] for name in names] * len(self.families),
+        }
 
     def findings(self) -> tuple[str, ...]:
         """The count of shown biases, then groups by adjusted p-value, the smallest first."""

@@ -91,7 +91,7 @@ def statistics(result: CorrectionsResult) -> alt.TopLevelMixin:
 
 def trade(result: PriceResult, quantity: str) -> alt.TopLevelMixin:
     """Bias left over the change of a quantity with its interval: one point per corrected column, and no correction."""
-    choose("quantity", quantity, QUANTITY_NAMES)
+    choose("quantity", quantity, (*dict.fromkeys(result.metric), "targeted", "curves"))
     lines = [i for i, metric in enumerate(result.metric) if metric == quantity]
     none = np.zeros(1)
     names = ["before correction", *(result.candidates[i] for i in lines)]
@@ -111,3 +111,37 @@ def trade(result: PriceResult, quantity: str) -> alt.TopLevelMixin:
     bars = base.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
     points = base.mark_point(filled=True, size=80, opacity=1).encode(y="change:Q")
     return theme.finish(alt.layer(charts.rule("y"), bars, points).properties(width=420, height=280))
+
+
+def targeted(result: PriceResult, budget: float | None) -> alt.TopLevelMixin:
+    """Which share of the targeted people belongs to each group, before the correction and after it."""
+    table = result.targeted(budget)
+    labels, shares = list(result.labels), np.asarray(table["of_targeted_after"])
+    names = ["before correction", *dict.fromkeys(result.candidates)]
+    columns: Columns = {
+        "predictions": [name for name in names for _ in labels],
+        "group": labels * len(names),
+        "share": 100 * np.concatenate([np.asarray(table["of_targeted_before"])[: len(labels)], shares]),
+    }
+    base = alt.Chart(theme.data(columns)).encode(
+        y=alt.Y("group:N", sort=labels, title=None),
+        yOffset=alt.YOffset("predictions:N", sort=names),
+        x=alt.X("share:Q", title=f"% of those targeted, budget {phrases.share(budget or result.budget)}"),
+        color=alt.Color("predictions:N", sort=names, title=None),
+        tooltip=["group:N", "predictions:N", "share:Q"],
+    )
+    return theme.finish(base.mark_bar().properties(width=420))
+
+
+def qini_curves(result: PriceResult) -> alt.TopLevelMixin:
+    """The gain per person (or the profit) over the share of people treated, and that of a random order."""
+    curves = result.curves()
+    quantity = "profit" if "profit" in curves else "gain"
+    points, worth = result.budgets.size, 1.0 if result.value is None else result.value
+    random = np.asarray(curves["random"])[:points]
+    if quantity == "profit":
+        random = worth * random - (result.cost or 0.0) * result.budgets
+    names = ("before correction", *dict.fromkeys(result.candidates), "at random")
+    heights = np.vstack([np.asarray(curves[quantity]).reshape(-1, points), random])
+    base = charts.curves("predictions", names, "at", result.budgets, density=heights)
+    return theme.finish(_lines(base, "predictions", "share of people treated", f"{quantity} per person", None, names))

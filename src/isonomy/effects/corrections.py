@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
 
+import narwhals as nw
 import numpy as np
 
 from isonomy.effects import experiment, words
 from isonomy.effects.bias import other_measure, unanswered
 from isonomy.effects.estimators import shrinkage
 from isonomy.effects.estimators.collapse import AnyMeasure, Estimator, Relative, Rest
-from isonomy.effects.estimators.errors import GroupEffects, effects_of
-from isonomy.effects.estimators.events import least_events
+from isonomy.effects.estimators.errors import Errors, GroupEffects, effects_of, errors_of, others_shares
+from isonomy.effects.estimators.events import events_behind, least_events
 from isonomy.effects.estimators.moments import ArmMoments, Clustered, Sums, draw_moments
-from isonomy.effects.estimators.shrinkage import PAPER, AnyStrategy, Custom, Detected, Form, Heldout, judged, name_of
+from isonomy.effects.estimators.shrinkage import (
+    DEFAULT,
+    PAPER,
+    AnyStrategy,
+    Custom,
+    Detected,
+    Form,
+    Heldout,
+    Model,
+    Online,
+    Published,
+    judged,
+    less_bias,
+    mean_answered,
+    name_of,
+)
 from isonomy.effects.experiment import MOVED, Experiment, ObservedEffects, Trial, TrialPart, idle_roles
+from isonomy.errors import UsageError
 from isonomy.frames import Groups, Request
 from isonomy.inference import Verdict, rejected
 from isonomy.inference.effect import Wald
-from isonomy.inference.multiplicity import adjust
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
+from isonomy.numerics.tails import normal_sf, t_sf
 from isonomy.options import Alpha, Column, RowOptions, Seeded, Whole
 from isonomy.results import Columns, Evidence, column, open_call, question
 from isonomy.results.progress import tracked
@@ -77,9 +95,10 @@ def evaluate_corrections(
     strategies: Sequence[str | Custom] | None = None,
     form: Form = "additive",
     rest: Rest = "standardized",
-    method: Literal["heldout", "published"] | Heldout = "heldout",
+    method: Literal["heldout", "published"] | Heldout | Published | Online = "heldout",
     alpha: Alpha = 0.05,
     depth: Whole = 1,
+    min_size: Whole = 1,
     progress: bool = False,
     rng: Seeded = None,
     **rows: Unpack[RowOptions],
@@ -96,7 +115,7 @@ def evaluate_corrections(
     ----------
     data : table
         Any table isonomy reads. It is read once, whatever the number of splits.
-    effect, treatment, outcome, groups, baseline, estimator, propensity, rest, depth, rng
+    effect, treatment, outcome, groups, baseline, estimator, propensity, rest, depth, min_size, rng
         As in `treatment_bias`.
     measure : {"relative", "difference"} or iso.relative(collapse), optional
         As in `treatment_bias`. The collapse "positives_inverse" is not linear in the effect and cannot be used.
@@ -105,17 +124,19 @@ def evaluate_corrections(
         judged against the experiment of these rows.
     strategies : list of str or callable, optional
         Names out of "none", "mean", "significant" (42), "mse_plus" (46), "mse_minus" (47), "positive_part",
-        "empirical_bayes", "empirical_bayes_t", "empirical_bayes_mixture" (see `EffectCorrector`), all by default; or
-        functions of two arrays, the errors of all groups and their standard errors, that return what is subtracted from
-        each group's predictions. "none" is always evaluated.
+        "empirical_bayes", "empirical_bayes_t", "empirical_bayes_mixture" (see `EffectCorrector`), all by default;
+        ``iso.least_risk(loss)``, which minimizes your own loss; or functions of two arrays, the errors of all groups
+        and their standard errors, that return what is subtracted from each group's predictions. "none" is always
+        evaluated.
     form : {"additive", "multiplicative"}, default "additive"
         Subtract the correction from every prediction of a group, or multiply them so that the group's effect falls by
         it: a relative effect then stays above 0.
-    method : {"heldout", "published"} or iso.heldout(splits, resamples, over, split, buckets), default "heldout"
+    method : {"heldout", "published"}, iso.heldout(...), iso.published(...) or iso.online(arm), default "heldout"
         "heldout" stands for ``iso.heldout()``: 10 splits, each with its swap, and 50 bootstrap replicates on each half.
-        "published": the paper's Algorithm 1, with independent prediction and estimation sets within each half, the
-        pooled rest with one factor for the whole rest, equation (20) for ratios (16 with a ``baseline``), and the
-        paper's five strategies unless others are named.
+        "published" stands for ``iso.published()``: the paper's Algorithm 1, with rows resampled and divided anew into
+        prediction and estimation sets in every replicate, the pooled rest with one factor for the whole rest, equation
+        (20) for ratios (16 with a ``baseline``), and the paper's five strategies unless others are named.
+        ``iso.online(arm)``: every correction was used for people of its own (section 7.1).
     alpha : float, default 0.05
         Error rate of the tests, and of the strategy "significant".
     progress : bool, default False
@@ -133,6 +154,11 @@ def evaluate_corrections(
 
     Notes
     -----
+    The null hypothesis of a strategy: on average over samples like this one, the mean over groups of the squared bias
+    is at least as large with it as without it. The decrease on held-out rows, averaged over splits and swaps, is tested
+    against its law at errors for which the strategy gains nothing on average. P-values are adjusted by Holm's method
+    with half of the error rate for "empirical_bayes_mixture", the default of `EffectCorrector`, if it is compared.
+
     When it misleads: splits and swaps reuse the same rows, so the spread over them is not a standard error.
 
     References
@@ -151,28 +177,32 @@ def evaluate_corrections(
     >>> bool(left["empirical_bayes_mixture"] < left["none"])
     True
     >>> result.headline()
-    'Less bias shown: 8 of 8 corrections leave less bias, and empirical bayes mixture leaves the least.'
+    'Less bias shown: 8 of 8 corrections leave less bias. Recommended: "empirical_bayes_mixture".'
     """
     plan, rng, record = open_call("evaluate_corrections", CorrectionsPlan, locals())
-    trial = experiment.read(plan, rng, plan.heldout.buckets)
-    columns, facts = estimate(trial, plan, rng)
+    if isinstance(plan.method, Online):
+        trials = read_arms(plan, plan.method, rng)
+        columns, facts = estimate_arms(trials, plan, plan.method)
+    else:
+        trials = {"": experiment.read(plan, rng, plan.heldout.buckets)}
+        columns, facts = estimate(trials[""], plan, rng)
     return CorrectionsResult(
         **columns,
         **decide(columns, plan),
-        null=words.CORRECTIONS_NULL,
+        null=words.ONLINE_NULL if isinstance(plan.method, Online) else words.CORRECTIONS_NULL,
         notes=(
-            *unanswered([group.label for group in trial.groups], columns["status"]),
+            *unanswered([group.label for group in columns["groups"]], columns["status"]),
             *other_measure(plan.formula.measure, facts["answered"], facts),
         ),
         provenance=record(
-            rows=trial.sample.rows,
-            dropped=trial.sample.dropped,
+            rows=sum(trial.sample.rows for trial in trials.values()),
+            dropped=dict(sum((Counter(trial.sample.dropped) for trial in trials.values()), Counter[str]())),
             grouping=plan.grouping,
+            random=not isinstance(plan.method, Online),
             measure=plan.formula.measure,
             collapse=plan.formula.collapse,
-            strategies=tuple(map(name_of, plan.chosen)),
+            strategies=columns["strategies"],
         ),
-        strategies=tuple(map(name_of, plan.chosen)),
         alpha=plan.alpha,
         shares=plan.formula.rest if plan.propensity is None else "propensity",
     )
@@ -185,13 +215,20 @@ def evaluate_corrections(
 class CorrectionsPlan(Experiment):
     strategies: Sequence[str | Custom] | None
     form: Form
-    method: Literal["heldout", "published"] | Heldout
+    method: Literal["heldout", "published"] | Heldout | Online
     progress: bool
 
     def refusals(self) -> tuple[tuple[bool, str], ...]:
         by_row, designed = self.by_rows, self.designed or self.by_rows
         from_paper = all(strategy in PAPER for strategy in self.chosen)
+        online = isinstance(self.method, Online)
         return (
+            (
+                online
+                and (self.strategies is not None or self.form != "additive" or self.observed_effects is not None),
+                "strategies, form, observed_effects: an online comparison has the corrections of its arms; leave them "
+                "out.",
+            ),
             (
                 isinstance(self.measure, Relative) and self.measure.collapse == "positives_inverse",
                 'collapse: "positives_inverse" divides by the effect, so every correction needs another pass over the '
@@ -208,18 +245,18 @@ class CorrectionsPlan(Experiment):
             ),
             *Experiment.refusals(self),
             (
-                designed and (self.published or self.heldout.split is not None),
-                'weight, cluster, propensity, over="rows": not available with split or with method="published"; '
-                "leave those out.",
+                self.designed and self.heldout.split is not None,
+                'weight, cluster, propensity: not available with split or with method="published"; leave those out.',
             ),
             (
                 by_row and self.estimator != "arm_means",
-                'method: over="rows" is available with estimator="arm_means"; use over="cells".',
+                'method: over="rows" is available with estimator="arm_means"; use over="cells", as in '
+                'iso.published(over="cells").',
             ),
             (
                 designed and self.source.count is not None and self.source.cluster is None,
                 "count: lines that stand for several rows cannot be split with weights, propensities or "
-                'over="rows"; give one line per row, or a cluster.',
+                'over="rows"; give one line per row, or a cluster, or use over="cells".',
             ),
         )
 
@@ -227,7 +264,15 @@ class CorrectionsPlan(Experiment):
     def heldout(self) -> Heldout:
         if isinstance(self.method, Heldout):
             return self.method
-        return Heldout(split="independent") if self.published else Heldout()
+        return Published() if self.published else Heldout()
+
+    @property
+    def published(self) -> bool:
+        return self.method == "published" or isinstance(self.method, Published)
+
+    @property
+    def by_rows(self) -> bool:
+        return self.heldout.over == "rows"
 
     @property
     def divided(self) -> str | None:
@@ -246,56 +291,59 @@ class CorrectionsPlan(Experiment):
 
 # ---- read: see `isonomy.effects.experiment.read`
 
+
+def read_arms(plan: CorrectionsPlan, online: Online, rng: np.random.Generator) -> dict[str, Trial]:
+    """The people of each arm as an experiment of their own, the arm without correction first."""
+    arms = plan.source.cells(Request(grouping=plan.source.grouping([online.arm]))).partitions[0].groups
+    values = {str(value): value for arm in arms for _, value in arm.items}
+    if online.control not in values or len(values) < 2:
+        raise UsageError(
+            f"method: the column {online.arm!r} has the arms {', '.join(map(repr, values))}; name the one without "
+            'correction, as in iso.online("arm", control="..."), and have at least one more.'
+        )
+    names = (online.control, *sorted(values.keys() - {online.control}))
+    sources = {name: plan.source.filter(nw.col(online.arm) == values[name]) for name in names}
+    return {name: experiment.read(replace(plan, source=source), rng) for name, source in sources.items()}
+
+
 # ---- estimate
 
 
 def estimate(trial: Trial, plan: CorrectionsPlan, rng: np.random.Generator) -> tuple[dict[str, Any], dict[str, Any]]:
     """Columns by strategy, arrays by strategy, run and group, and the facts that notes need."""
-    everybody = [np.ones(len(part.sums.n), dtype=bool) for part in trial.parts]
-    least = least_events(np.unique(trial.hypotheses(everybody)).size, plan.alpha)
+    least = _least(trial, plan)
     experiment.check_measure(trial.parts[0], plan)
     clustered = isinstance(trial.parts[0].sums, Clustered)
     children = zip(trial.parts, rng.spawn(len(trial.parts)), strict=True)
     runs = [_evaluate(part, plan, least, child) for part, child in children]
     both = {name: np.concatenate([run[name] for run in runs], axis=-1) for name in runs[0]}
-    none, statistic = plan.chosen.index("none"), both["statistic"]
+    none = plan.chosen.index("none")
     # Groups that no half could answer: for the reason that all rows give twice as many events, or that halves alone do.
-    whole = [judged(part.sums, plan.formula, 2 * least, part.known) for part in trial.parts]
+    whole = [
+        experiment.large(judged(part.sums, plan.formula, 2 * least, part.known), part, plan) for part in trial.parts
+    ]
     otherwise = Status.FEW_CLUSTERS if clustered else Status.FEW_EVENTS
     status = tuple(
         Status.OK if not lost else reason if reason is not Status.OK else otherwise
         for reason, lost in zip(trial.statuses(whole), np.isnan(both["error"]).all((0, 1)), strict=True)
     )
-    left = np.sqrt(np.maximum(_mean(both["bias"] ** 2 - both["bias_se"] ** 2), 0.0))
-    columns: dict[str, Any] = {
+    columns = {
+        **_columns(both, none, plan),
         "groups": trial.groups,
         "status": status,
+        "strategies": tuple(map(name_of, plan.chosen)),
         "n": trial.joined([part.rows.sum(-1) for part in trial.parts]),
-        "estimate": left,
-        "reference": np.full(left.shape, left[none]),
-        "disparity": left - left[none],
-        "pvalue": shrinkage.fewer_squares(both, none, clusters=clustered),
-        "factor_mean": _mean(both["factor"]),
-        **{name: both[name] for name in BY_GROUP},
-        "detection_statistic": statistic,
+        "pvalue": _pvalues(both, whole, trial, plan, rng),
+        **{f"detection_{name}": both[f"detection_{name}"] for name in ("error", "se", "bias", "statistic")},
         "arms_differ": trial.arms_differ,
     }
-    columns["statistic_at"], columns["statistic_density"] = shrinkage.density_and_normal(statistic)
+    columns["statistic_at"], columns["statistic_density"] = shrinkage.density_and_normal(both["detection_statistic"])
     for quantity in ("error", "bias"):
-        remaining, pvalue = both[quantity], both[f"{quantity}_pvalue"]
         # One sample per strategy: all its draws, of all partitions.
         draws = [
             np.concatenate([np.ravel(run[f"{quantity}_draws"][s]) for run in runs]) for s in range(len(plan.chosen))
         ]
-        columns["density_at"], density, scale = shrinkage.densities(draws)
-        columns |= {
-            f"{quantity}_mean": _mean(remaining),
-            f"{quantity}_rms": np.sqrt(_mean(remaining**2)),
-            f"{quantity}_mae": _mean(np.abs(remaining)),
-            f"{quantity}_rejected": _mean(np.where(np.isfinite(pvalue), rejected(pvalue, plan.alpha), np.nan)),
-            f"{quantity}_density": density,
-            f"{quantity}_scale": scale,
-        }
+        columns["density_at"], columns[f"{quantity}_density"], columns[f"{quantity}_scale"] = shrinkage.densities(draws)
     facts = {
         "answered": np.array([reason is Status.OK for reason in status]),
         "predicted": trial.joined([errors.effects.predicted for errors in whole]),
@@ -305,26 +353,182 @@ def estimate(trial: Trial, plan: CorrectionsPlan, rng: np.random.Generator) -> t
     return columns, facts
 
 
-def _evaluate(part: TrialPart, plan: CorrectionsPlan, least: float, rng: np.random.Generator) -> dict[str, FloatArray]:
-    """What remains of the errors and biases of one partition, and the statistics of the bias before correction.
+def _least(trial: Trial, plan: CorrectionsPlan) -> float:
+    everybody = [np.ones(len(part.sums.n), dtype=bool) for part in trial.parts]
+    return least_events(np.unique(trial.hypotheses(everybody)).size, plan.alpha)
 
-    Axes: strategy, run, group; resamples: strategy, run, resample, group; statistics: run, group.
+
+def _columns(both: Mapping[str, FloatArray], none: int, plan: CorrectionsPlan) -> dict[str, Any]:
+    """What is left with each strategy, from its errors and biases by run and group; ``none``: without correction."""
+    left = np.sqrt(np.maximum(_mean(both["bias"] ** 2 - both["bias_se"] ** 2), 0.0))
+    columns: dict[str, Any] = {
+        "estimate": left,
+        "reference": np.full(left.shape, left[none]),
+        "disparity": left - left[none],
+        "factor_mean": _mean(both["factor"]),
+        **{name: both[name] for name in BY_GROUP},
+    }
+    for quantity in ("error", "bias"):
+        remaining, pvalue = both[quantity], both[f"{quantity}_pvalue"]
+        columns |= {
+            f"{quantity}_mean": _mean(remaining),
+            f"{quantity}_rms": np.sqrt(_mean(remaining**2)),
+            f"{quantity}_mae": _mean(np.abs(remaining)),
+            f"{quantity}_rejected": _mean(np.where(np.isfinite(pvalue), rejected(pvalue, plan.alpha), np.nan)),
+        }
+    return columns
+
+
+def _pvalues(
+    both: Mapping[str, FloatArray],
+    whole: Sequence[Errors],
+    trial: Trial,
+    plan: CorrectionsPlan,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """P-values of "no less squared bias than without correction", one per strategy; NaN where nothing was judged."""
+    none, clustered = plan.chosen.index("none"), isinstance(trial.parts[0].sums, Clustered) and not plan.by_rows
+    bias = both["bias"]
+    decrease = mean_answered(bias[none] ** 2 - bias**2)  # by strategy and run
+    if plan.observed_effects is not None:
+        # Corrections do not depend on the halves: the decrease is linear in the bias, whose error halves average out.
+        draws = mean_answered(both["bias_draws"][none] ** 2 - both["bias_draws"] ** 2)
+        error = np.sqrt(np.mean(np.var(draws, axis=-1, ddof=1), axis=-1) / 2)
+        df = np.nanmin(both["bias_df"][none]) if clustered else np.inf
+        with np.errstate(divide="ignore", invalid="ignore"):
+            pvalue = np.where(error > 0, t_sf(decrease.mean(-1) / error, df), 1.0)
+    else:
+        models, first = [], 0
+        for errors, part in zip(whole, trial.parts, strict=True):
+            groups = slice(first, first + len(part.groups))
+            first = groups.stop
+            value, variance, df = (
+                mean_answered(values[:, groups], 0)
+                for values in (both["detection_error"], both["detection_se"] ** 2, both["bias_df"][none])
+            )
+            used = np.isfinite(bias[none][:, groups]).any(0) & (variance > 0)
+            law = Detected(value[used], np.sqrt(variance[used]), df[used] if clustered else np.full(used.sum(), np.inf))
+            others = others_shares(errors, part.sums.moments())[: used.size, : used.size]
+            models.append(Model(law, others[used][:, used], int(used.sum()), plan.published))
+        lines = zip(decrease.mean(-1), plan.chosen, rng.spawn(len(plan.chosen)), strict=True)
+        pvalue = np.array([less_bias(float(mean), rule, models, plan.alpha, child) for mean, rule, child in lines])
+    pvalue[none] = np.nan
+    return np.where(np.isfinite(bias).any(), pvalue, np.nan)
+
+
+def estimate_arms(
+    trials: Mapping[str, Trial], plan: CorrectionsPlan, online: Online
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """As `estimate`, with arms as strategies and a single run: the people of an arm judge its correction."""
+    groups = tuple(dict.fromkeys(group for trial in trials.values() for group in trial.groups))
+    place = {group: i for i, group in enumerate(groups)}
+    by_arm: list[dict[str, FloatArray]] = []
+    squares, statuses, sizes = [], [], np.zeros(len(groups))
+    for trial in trials.values():
+        least = _least(trial, plan)
+        experiment.check_measure(trial.parts[0], plan)
+        errors = [experiment.large(errors_of(part.sums.moments(), plan.formula), part, plan) for part in trial.parts]
+        errors, _ = experiment.designed_errors(errors, trial, plan)
+        for i, (error, part) in enumerate(zip(errors, trial.parts, strict=True)):
+            rows = part.rows.sum(-1) if plan.designed else None
+            few = events_behind(error, part.sums, plan.formula, rows=rows) < least
+            errors[i] = error.without(few | part.sums.constant_arm, Status.FEW_EVENTS)
+        at = np.array([place[group] for group in trial.groups])
+        sizes[at] += trial.joined([part.rows.sum(-1) for part in trial.parts])
+        statuses.append(dict(zip(trial.groups, trial.statuses(errors), strict=True)))
+        usable = trial.joined([error.usable for error in errors])
+        values = {
+            "error": trial.joined([error.effects.error for error in errors]),
+            "bias": trial.joined([error.gap.value for error in errors]),
+            "bias_se": trial.joined([error.gap.standard_error for error in errors]),
+            "error_pvalue": trial.joined([error.error.pvalue() for error in errors]),
+            "bias_pvalue": trial.joined([error.gap.pvalue() for error in errors]),
+            "factor": np.full(usable.shape, np.nan),
+            "predicted": trial.joined([error.effects.predicted for error in errors]),
+            "observed": trial.joined([error.effects.observed for error in errors]),
+        }
+        line = {name: np.full(len(groups), np.nan) for name in values}
+        for name, value in values.items():
+            line[name][at] = np.where(usable, value, np.nan)
+        by_arm.append(line)
+        squares.append(_squared_bias(errors, trial))
+    both = {name: np.array([[line[name]] for line in by_arm]) for name in by_arm[0]}
+    value, error = np.array(squares).T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        pvalue = normal_sf((value[0] - value) / np.hypot(error[0], error), sides="one")
+    pvalue[0] = np.nan
+    nothing = np.zeros((0, len(groups)))
+    first = next(iter(trials.values()))
+    columns = {
+        **_columns(both, 0, plan),
+        "groups": groups,
+        "status": tuple(
+            next((arm[group] for arm in statuses if arm.get(group) is not Status.OK and group in arm), Status.OK)
+            if not np.isfinite(both["error"][:, 0, i]).any()
+            else Status.OK
+            for i, group in enumerate(groups)
+        ),
+        "strategies": tuple(trials),
+        "n": sizes,
+        "pvalue": pvalue,
+        **{f"detection_{name}": nothing for name in ("error", "se", "bias", "statistic")},
+        "arms_differ": any(trial.arms_differ for trial in trials.values()),
+    }
+    columns["statistic_at"], columns["statistic_density"] = shrinkage.density_and_normal(nothing)
+    for quantity in ("error", "bias"):
+        draws = list(both[quantity][:, 0])
+        columns["density_at"], columns[f"{quantity}_density"], columns[f"{quantity}_scale"] = shrinkage.densities(draws)
+    facts = {
+        "answered": np.isfinite(both["predicted"][0, 0]),
+        "predicted": both["predicted"][0, 0],
+        "observed": both["observed"][0, 0],
+        "binary": first.binary,
+    }
+    return columns, facts
+
+
+def _squared_bias(errors: Sequence[Errors], trial: Trial) -> tuple[float, float]:
+    """The mean over groups of the squared bias, without sampling error, and its standard error.
+
+    For a normal vector A with covariance V, the variance of A'A is 4 a'Va + 2 tr V^2, a being its mean; A'VA is too
+    large by tr V^2. Partitions describe the same people, so their errors are added.
+    """
+    total, error, number = 0.0, 0.0, 0
+    for law, part in zip(errors, trial.parts, strict=True):
+        used = np.flatnonzero(law.usable[: len(part.groups)] & np.isfinite(law.gap.standard_error[: len(part.groups)]))
+        contrast = np.eye(len(law.usable)) - others_shares(law, part.sums.moments())
+        variance = np.where(law.in_rest, law.error.standard_error**2, 0.0)
+        covariance = (contrast * np.nan_to_num(variance)) @ contrast.T
+        bias, v = law.gap.value[used], covariance[np.ix_(used, used)]
+        total += float((bias**2 - np.diag(v)).sum())
+        noise = float((v**2).sum())
+        error += np.sqrt(max(4 * float(bias @ v @ bias) - 2 * noise, 2 * noise))
+        number += used.size
+    return (total / number, error / number) if number else (np.nan, np.nan)
+
+
+def _evaluate(part: TrialPart, plan: CorrectionsPlan, least: float, rng: np.random.Generator) -> dict[str, FloatArray]:
+    """What remains of the errors and biases of one partition, and what was detected before correction.
+
+    Axes: strategy, run, group; resamples: strategy, run, resample, group; detected: run, group.
     """
     halves: list[tuple[IntArray, IntArray]] = []
     for _ in range(plan.heldout.splits):
         order = rng.permutation(plan.heldout.buckets)
         first, second = np.sort(order[: order.size // 2]), np.sort(order[order.size // 2 :])
         halves += [(first, second), (second, first)]
-    runs, statistics = [], []
+    runs, found = [], []
     for detection, mitigation in tracked(halves, words.PROGRESS, len(halves), bar=plan.progress):
-        detected, rest, predicted, statistic = _detect(_sets(part.sums, detection, plan), part.known, plan, least, rng)
-        statistics.append(statistic)
+        detected, rest, predicted, gap = _detect(_sets(part.sums, detection, plan), part, plan, least, rng)
+        found.append((detected.value, detected.standard_error, gap.value, gap.root(0.0)))
         runs.append(list(_correct(_sets(part.sums, mitigation, plan), detected, rest, predicted, plan, least, rng)))
     size = len(part.groups)
     remaining = {
         name: np.array([[left[name] for left in run] for run in runs]).swapaxes(0, 1)[..., :size] for name in runs[0][0]
     }
-    return {**remaining, "statistic": np.array(statistics)[:, :size]}
+    detections = np.moveaxis(np.array(found), 1, 0)[..., :size]
+    names = (f"detection_{name}" for name in ("error", "se", "bias", "statistic"))
+    return {**remaining, **dict(zip(names, detections, strict=True))}
 
 
 def _sets(sample: Sums, buckets: IntArray, plan: CorrectionsPlan) -> Halves:
@@ -351,23 +555,28 @@ def _effects(
     return GroupEffects(*((getattr(forth, f.name) + getattr(back, f.name)) / 2 for f in fields(forth)))
 
 
+def _replicates(sets: Halves, plan: CorrectionsPlan, rng: np.random.Generator) -> tuple[ArmMoments, ...]:
+    """Resamples of a half; with an inner split, each of them is divided anew."""
+    parts = len(sets[-2:])
+    return tuple(sets[0].resampled(plan.heldout.resamples, rng, 1 / parts) for _ in range(parts))
+
+
 def _detect(
-    sets: Halves, known: FloatArray | None, plan: CorrectionsPlan, least: float, rng: np.random.Generator
-) -> tuple[Detected, Detected, FloatArray, FloatArray]:
-    """Errors of the groups and of their rests on the detection rows, predicted effects, statistics of the bias."""
-    moments = tuple(part.moments() for part in sets)
-    errors = judged(sets[0], plan.formula, least, known)
+    sets: Halves, part: TrialPart, plan: CorrectionsPlan, least: float, rng: np.random.Generator
+) -> tuple[Detected, Detected, FloatArray, Detected]:
+    """Errors of the groups and of their rests on the detection rows, predicted effects, and biases."""
+    moments, known = tuple(half.moments() for half in sets), part.known
+    errors = experiment.large(judged(sets[0], plan.formula, least, known), part, plan)
     effects = _effects(moments, moments, errors.in_rest, plan, known)
     if known is not None:  # effects as other studies of the same precision would have found them
         noise = rng.standard_normal((plan.heldout.resamples, len(known)))
         known = np.stack([known[:, 0] + known[:, 1] * noise, np.broadcast_to(known[:, 1], noise.shape)], -1)
-    replicates = tuple(part.resampled(plan.heldout.resamples, rng) for part in sets[-2:])
-    drawn = _effects(replicates, moments, errors.in_rest, plan, known)
+    drawn = _effects(_replicates(sets, plan, rng), moments, errors.in_rest, plan, known)
     error, rest_error = np.where(errors.usable, effects.error, np.nan), effects.rest_error
     detected = Detected.from_draws(error, drawn.error, errors.error.df)
     rest = Detected.from_draws(rest_error, drawn.rest_error, errors.rest.df)
     gap = Detected.from_draws(error - rest_error, drawn.error - drawn.rest_error)
-    return detected, rest, effects.predicted, gap.root(0.0)
+    return detected, rest, effects.predicted, gap
 
 
 def _correct(
@@ -382,7 +591,7 @@ def _correct(
     """What remains on held-out rows, strategy by strategy; all strategies see the same replicates."""
     moments = tuple(part.moments() for part in sets)
     held = judged(sets[0], plan.formula, least)
-    replicates = tuple(part.resampled(plan.heldout.resamples, rng) for part in sets[-2:])
+    replicates = _replicates(sets, plan, rng)
     answered = held.usable & np.isfinite(detected.value)
     for strategy in plan.chosen:
         amount = shrinkage.correction(strategy, detected, plan.alpha)
@@ -417,7 +626,7 @@ def _correct(
 
 def _mean(array: FloatArray) -> FloatArray:
     """Mean over runs and groups that were answered; NaN where none was."""
-    return np.where(np.isfinite(array).any((1, 2)), shrinkage.mean_answered(array, (1, 2)), np.nan)
+    return np.where(np.isfinite(array).any((1, 2)), mean_answered(array, (1, 2)), np.nan)
 
 
 # ---- decide
@@ -428,15 +637,30 @@ def decide(columns: Mapping[str, Any], plan: CorrectionsPlan) -> dict[str, Any]:
 
     ``best`` is the strategy that left least, among those shown to leave less; among all, if none was.
     """
-    pvalue = adjust(columns["pvalue"], "holm")
+    names = columns["strategies"]
+    pvalue = weighted_holm(
+        columns["pvalue"], np.array([max(len(names) - 2, 1) if name == DEFAULT else 1 for name in names])
+    )
     shown = rejected(pvalue, plan.alpha)
     left = np.where(shown if shown.any() else True, columns["estimate"], np.inf)
     return {
         "adjusted_pvalue": pvalue,
         "shown": shown,
         "verdict": Verdict.INCONCLUSIVE,
-        "best": name_of(plan.chosen[int(np.argmin(np.where(np.isfinite(left), left, np.inf)))]),
+        "best": names[int(np.argmin(np.where(np.isfinite(left), left, np.inf)))],
     }
+
+
+def weighted_holm(pvalue: FloatArray, weight: FloatArray) -> FloatArray:
+    """Holm's (1979) adjusted p-values if hypotheses have shares of the error rate proportional to ``weight``."""
+    adjusted, largest = np.full(pvalue.shape, np.nan), 0.0
+    rest = list(np.flatnonzero(np.isfinite(pvalue)))
+    while rest:
+        first = min(rest, key=lambda i: float(pvalue[i] / weight[i]))
+        largest = max(largest, min(float(pvalue[first] / weight[first] * weight[rest].sum()), 1.0))
+        adjusted[first] = largest
+        rest.remove(first)
+    return adjusted
 
 
 # ---- evidence
@@ -449,9 +673,10 @@ class CorrectionsResult(Evidence):
     A line of the table is a strategy: ``estimate`` is the root mean square of the biases that are left, without the
     sampling error of the held-out rows, ``reference`` the same without correction. ``pvalue`` tests that no less bias
     is left than without correction. ``factor``, ``error``, ``bias``, ``bias_se``, ``error_pvalue`` (50) and
-    ``bias_pvalue`` (51) have the axes strategy, run (split and swap) and group; ``detection_statistic`` has the t
-    statistics of the bias before correction, by run and group. Densities are over groups, runs and bootstrap
-    replicates, in units of the standard deviation before correction, as in the paper's Figures 1 and 3.
+    ``bias_pvalue`` (51) have the axes strategy, run (split and swap) and group. ``detection_error``, ``detection_se``,
+    ``detection_bias`` and ``detection_statistic`` (the t statistic of the bias) are those of the detection half before
+    correction, by run and group. Densities are over groups, runs and bootstrap replicates, in units of the standard
+    deviation before correction, as in the paper's Figures 1 and 3.
     """
 
     method: ClassVar[str] = words.CORRECTIONS_METHOD
@@ -481,6 +706,9 @@ class CorrectionsResult(Evidence):
     bias_se: FloatArray = column(listed=False)
     error_pvalue: FloatArray = column(listed=False)
     bias_pvalue: FloatArray = column(listed=False)
+    detection_error: FloatArray = column(listed=False)
+    detection_se: FloatArray = column(listed=False)
+    detection_bias: FloatArray = column(listed=False)
     detection_statistic: FloatArray = column(listed=False)
     density_at: FloatArray  # in standard deviations before correction
     error_density: FloatArray  # (strategy, point)
@@ -498,6 +726,11 @@ class CorrectionsResult(Evidence):
         """One row per strategy."""
         return {c.name: getattr(self, name) for name, c in self.declared().items() if c.listed and name != "status"}
 
+    @property
+    def recommended(self) -> str:
+        """The strategy that left the least bias among those shown to leave less; "none" if there is no such one."""
+        return self.best if self.shown.any() else self.strategies[0]
+
     def headline(self) -> str:
         """Whether less bias was shown to be left."""
         if not self.answered and len(self.strategies) > 1:
@@ -505,10 +738,11 @@ class CorrectionsResult(Evidence):
         return words.less(self)
 
     def findings(self) -> tuple[str, ...]:
-        """One sentence per strategy, the best first."""
+        """What is recommended, then one sentence per strategy, the best first."""
         if not self.answered and len(self.strategies) > 1:
             return ()
-        return tuple(words.remaining(self, i) for i in np.lexsort((self.bias_rms, self.estimate)))
+        order = np.lexsort((self.bias_rms, self.estimate))
+        return (*words.recommendation(self), *(words.remaining(self, i) for i in order))
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked or why it cannot be."""

@@ -330,14 +330,16 @@ def predicted_effects(
     gives: NamedMeasure | None = None,
     baseline: Annotated[Any, FileForm("baseline")] = None,
     column: int | None = None,
+    treatment: Column | None = None,
 ) -> FloatArray:
     """What effect does this model predict for each row of ``X``?
 
     Parameters
     ----------
     model : object
-        An object with ``effect(X)`` (EconML) or ``predict(X)`` (causalml and most others); or a pair of outcome
-        models, (control, treated), whose ``predict_proba`` is used if there is one.
+        An object with ``effect(X)`` (EconML) or ``predict(X)`` (causalml and most others); a pair of outcome models,
+        (control, treated), whose ``predict_proba`` is used if there is one; or, with ``treatment``, one outcome model
+        that has the treatment among its features (a single-model learner, or S-learner).
     X : object
         What the model takes.
     measure : {"relative", "difference"}, default "relative"
@@ -349,6 +351,9 @@ def predicted_effects(
         and back.
     column : int, optional
         Which column, if the model predicts several treatments.
+    treatment : str or int, optional
+        The column of X that holds the treatment, for a single outcome model: it predicts every row with 1 and with 0
+        in that column.
 
     Returns
     -------
@@ -363,13 +368,15 @@ def predicted_effects(
     >>> predicted_effects(Model(), np.array([[1.0], [2.0]]), measure="relative", baseline=[0.5, 0.4]).round(3).tolist()
     [1.2, 1.5]
     """
-    if isinstance(model, (tuple, list)):
-        if len(model) != 2:
-            raise UsageError(f"model: {len(model)} models; a pair is (control, treated).")
+    if isinstance(model, (tuple, list)) or treatment is not None:
+        pair = (model, model) if treatment is not None else model
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or isinstance(pair[0], (tuple, list)):
+            raise UsageError("model: give a pair (control, treated), or one outcome model with treatment.")
         for name, value in (("gives", gives), ("baseline", baseline)):
             if value is not None:
-                raise UsageError(f"{name}: a pair of outcome models gives any effect by itself; leave it out.")
-        before, after = (_outcome(part, X, column, "model") for part in model)
+                raise UsageError(f"{name}: outcome models give any effect by themselves; leave it out.")
+        rows = (X, X) if treatment is None else (_with_treatment(X, treatment, arm) for arm in (0, 1))
+        before, after = (_outcome(part, row, column, "model") for part, row in zip(pair, rows, strict=True))
         effect = after - before if measure == "difference" else _divide(after, before)
     else:
         method: Callable[[object], npt.ArrayLike] | None = getattr(model, "effect", getattr(model, "predict", None))
@@ -389,6 +396,22 @@ def predicted_effects(
     if not np.isfinite(effect).all():
         raise DataError(f"model: {int((~np.isfinite(effect)).sum()):,} predicted effects are NaN or infinite.")
     return effect
+
+
+def _with_treatment(X: object, treatment: Column, arm: int) -> object:
+    """The same rows, all of them treated or all of them not."""
+    frame = eager(X)
+    if frame is None:
+        array = np.array(X)
+        if not isinstance(treatment, int) or array.ndim != 2 or not -array.shape[1] <= treatment < array.shape[1]:
+            raise UsageError(f"treatment: {treatment!r}; X is an array of shape {array.shape}: give a column's number.")
+        array[:, treatment] = arm
+        return array
+    names = frame.columns
+    name = names[treatment] if isinstance(treatment, int) and -len(names) <= treatment < len(names) else treatment
+    if name not in names:
+        raise UsageError(f"treatment: {treatment!r} is not a column of X; it has {', '.join(map(repr, names))}.")
+    return frame.with_columns(nw.lit(arm, frame.schema[name]).alias(name)).to_native()
 
 
 def _outcome(model: Any, X: object, column: int | None, argument: str) -> FloatArray:

@@ -62,6 +62,7 @@ class Experiment(Plan):
     method: object = "automatic"
     alpha: float = 0.05
     depth: int = 1
+    min_size: int = 1
 
     def __post_init__(self) -> None:
         for refused, message in self.refusals():
@@ -564,6 +565,11 @@ def check_measure(part: TrialPart, plan: Experiment) -> None:
             f'outcomes is {shown[1]} and their ratio {shown[2]}. Give measure="difference" if the predictions '
             'are differences, or measure="relative" if they are ratios.'
         )
+
+
+def large(errors: Errors, part: TrialPart, plan: Experiment) -> Errors:
+    """Groups with fewer rows than ``min_size`` have no answer; they stay in the rest of the others."""
+    return errors.without(part.rows.sum(-1) < plan.min_size, Status.TOO_SMALL)
 
 
 def designed_errors(

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, cast
+from typing import Annotated, Literal
 
 import numpy as np
 
 from isonomy.effects.bias import TreatmentBiasResult
 from isonomy.effects.estimators.collapse import NamedMeasure
-from isonomy.effects.estimators.shrinkage import STRATEGIES, Detected, Strategy, factor, strategies_of
+from isonomy.effects.estimators.shrinkage import (
+    STRATEGIES,
+    AnyStrategy,
+    Custom,
+    Detected,
+    Loss,
+    correction,
+    name_of,
+    strategies_of,
+)
 from isonomy.errors import UsageError
 from isonomy.frames.expressions import LARGEST
 from isonomy.inference.effect import Wald
 from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.tails import normal_isf
-from isonomy.options import Alpha, Draws, Finite, Fraction, Positive, Power, checked, shown
+from isonomy.options import Alpha, Draws, Finite, Form, Fraction, Positive, Power, checked, shown
 
 Sizes = dict[str, list[str] | FloatArray]
 Rate = float | Mapping[str, float]  # one for all groups, or one for each by its name
@@ -25,10 +34,10 @@ MOST = 2.0**53  # rows, more than a float can count one by one
 @checked
 def correction_risk(
     ratios: Sequence[float] | FloatArray | None = None,
-    strategies: Sequence[str] | None = None,
+    strategies: Sequence[str | Custom] | None = None,
     *,
     alpha: Alpha = 0.05,
-    loss: Literal["squared", "absolute"] = "squared",
+    loss: Literal["squared", "absolute"] | Annotated[Loss, Form("loss")] = "squared",
 ) -> dict[str, FloatArray]:
     """How large an error does each correction leave, on average, if the true error is b and its estimate N(b, sd^2)?
 
@@ -36,19 +45,22 @@ def correction_risk(
     ----------
     ratios : array_like, optional
         True errors b / sd; 0 to 4 by default.
-    strategies : list of str, optional
-        Names out of the paper's and "positive_part"; all by default. What "empirical_bayes" leaves depends on the
-        other groups.
+    strategies : list of str or callable, optional
+        Names out of the paper's and "positive_part", all by default, or strategies of your own such as
+        ``iso.least_risk(loss)``. What "empirical_bayes" leaves depends on the other groups.
     alpha : float, default 0.05
         Error rate of the strategy "significant".
-    loss : {"squared", "absolute"}, default "squared"
-        Mean of ((b - gamma B) / sd)^2, or of |b - gamma B| / sd.
+    loss : {"squared", "absolute"} or callable, default "squared"
+        Mean of ((b - gamma B) / sd)^2, of |b - gamma B| / sd, or of your own function of two arrays, b / sd and
+        gamma B / sd.
 
     Returns
     -------
     dict of str to ndarray
-        The risk under the key of each strategy, and the ratios under "ratio". ``none`` has squared risk (b / sd)^2 and
-        ``mean`` has 1. No strategy is best everywhere.
+        The risk under the key of each strategy, the ratios under "ratio", and under "oracle" the smallest risk of any
+        fixed gamma in [0, 1] for somebody who knows b (equation 39): the floor of all strategies that do not know it.
+        ``none`` has squared risk (b / sd)^2, ``mean`` has 1, and the oracle b^2 / (b^2 + sd^2) by Proposition 3. No
+        strategy is best everywhere.
 
     Examples
     --------
@@ -56,6 +68,8 @@ def correction_risk(
     >>> risk = iso.correction_risk([0.0, 1.0, 2.0, 3.0])
     >>> risk["positive_part"].round(2).tolist()
     [0.33, 0.86, 1.45, 1.41]
+    >>> risk["oracle"].round(2).tolist()
+    [0.0, 0.5, 0.8, 0.9]
     """
     try:
         points = np.linspace(0, 4, 81) if ratios is None else np.asarray(ratios, dtype=float)
@@ -67,12 +81,25 @@ def correction_risk(
     step, risks = 1e-3, {"ratio": points}
     grid = np.arange(-9, 9, step) + step / 2
     weight = np.exp(-(grid**2) / 2) * (step / np.sqrt(2 * np.pi))
-    for strategy in cast("tuple[Strategy, ...]", strategies_of(strategies, STRATEGIES)):
-        risks[strategy] = np.empty(points.shape)
-        for i, b in enumerate(points):
-            remaining = b - factor(strategy, Detected(b + grid, np.ones(grid.shape)), alpha) * (b + grid)
-            risks[strategy][i] = weight @ (remaining**2 if loss == "squared" else np.abs(remaining))
-    return risks
+    own: Loss = loss if callable(loss) else LOSSES[loss]
+    for strategy in strategies_of(strategies, STRATEGIES):
+        left = [own(np.full(grid.shape, b), _subtracted(strategy, b + grid, alpha)) for b in points]
+        risks[name_of(strategy)] = np.array([np.asarray(losses, dtype=float) @ weight for losses in left])
+    # Coarser: for each ratio and share a mean over all estimates.
+    coarse, share = grid[::20] - step / 2 + 10 * step, np.linspace(0.0, 1.0, 201)
+    masses = np.exp(-(coarse**2) / 2) / np.exp(-(coarse**2) / 2).sum()
+    floor = [np.min(own(np.full((201, coarse.size), b), share[:, None] * (b + coarse)) @ masses) for b in points]
+    return {**risks, "oracle": np.array(floor)}
+
+
+LOSSES: Mapping[str, Loss] = {
+    "squared": lambda truth, subtracted: (truth - subtracted) ** 2,
+    "absolute": lambda truth, subtracted: np.abs(truth - subtracted),
+}
+
+
+def _subtracted(strategy: AnyStrategy, estimates: FloatArray, alpha: float) -> FloatArray:
+    return correction(strategy, Detected(estimates, np.ones(estimates.shape)), alpha)
 
 
 @checked

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -25,13 +25,16 @@ from isonomy.inference.designs import FEWEST, Influence, spread
 from isonomy.inference.effect import Wald
 from isonomy.inference.multiplicity import adjust
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
-from isonomy.options import Alpha, Column, Fraction, Names, RowOptions, Whole
-from isonomy.results import Evidence, Note, column, open_call, phrases, question
+from isonomy.numerics.status import Status
+from isonomy.options import Alpha, Column, Fraction, Names, Number, Positive, RowOptions, Whole
+from isonomy.results import Columns, Evidence, Note, column, open_call, phrases, question
 
 if TYPE_CHECKING:
     import altair as alt
 
 QUANTITIES = ("qini", "loss", "policy_value")
+BUDGETS = np.linspace(0, 1, 21)
+Plotted = Literal["qini", "loss", "policy_value", "profit", "targeted", "curves"]
 Score = tuple[float, FloatArray]  # a quantity, and the influence of each row on it (mean 0)
 
 
@@ -63,6 +66,8 @@ def price_of_fairness(
     baseline: Column | None = None,
     propensity: Column | None = None,
     budget: Fraction = 0.3,
+    value: Positive | None = None,
+    cost: Annotated[float, Number(least=0)] | None = None,
     alpha: Alpha = 0.05,
     depth: Whole = 1,
     **rows: Unpack[RowOptions],
@@ -73,7 +78,9 @@ def price_of_fairness(
     compared before and after, on the same rows: Qini (the area between the gain from treating those ranked highest and
     from treating as many at random), transformed-outcome loss (the mean squared distance of the predicted differences
     from Z = Y (T - p) / (p (1 - p)), whose mean is the effect), and the value of treating the ``budget`` share that is
-    ranked highest. Null hypothesis, for each column and quantity: no change.
+    ranked highest. With ``value`` or ``cost`` there is a fourth, the profit per person of that policy. Null
+    hypothesis, for each column and quantity: no change. The result also says who is targeted before and after, by group
+    and budget.
 
     Parameters
     ----------
@@ -91,6 +98,10 @@ def price_of_fairness(
         Column with the known probability of treatment. Default: the treated share of all rows.
     budget : float, default 0.3
         Share of people that can be treated.
+    value, cost : float, optional
+        What one unit of the outcome is worth (1 if only ``cost`` is given), and what treating one person costs (0 if
+        only ``value`` is given), in money. The profit per person is value times the policy value minus cost times the
+        budget.
     **rows
         count, weight, cluster, missing, missing_group: how rows are read; see `isonomy.RowOptions`.
 
@@ -99,6 +110,7 @@ def price_of_fairness(
     PriceResult
         ``to_frame()`` has one row per corrected column (``candidate``) and quantity (``metric``): estimate (after),
         reference (before), disparity (the paired change), ci_low, ci_high, pvalue, adjusted_pvalue, and the bias left.
+        ``targeted(budget)`` has the targeted share of every group, and ``curves()`` the Qini curves.
 
     Notes
     -----
@@ -140,6 +152,8 @@ def price_of_fairness(
             measure=plan.formula.measure,
         ),
         budget=plan.budget,
+        value=plan.value,
+        cost=plan.cost,
         alpha=plan.alpha,
         shares="one share" if plan.propensity is None else "propensity",
     )
@@ -152,6 +166,8 @@ def price_of_fairness(
 class PricePlan(Experiment):
     corrected: Names
     budget: float
+    value: float | None
+    cost: float | None
 
     def __post_init__(self) -> None:
         self.source.require(**{f"corrected[{i}]": name for i, name in enumerate(self.columns)})
@@ -162,6 +178,10 @@ class PricePlan(Experiment):
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.corrected,) if isinstance(self.corrected, str) else tuple(self.corrected)
+
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        return (*QUANTITIES, "profit") if self.value is not None or self.cost is not None else QUANTITIES
 
     @property
     def weights(self) -> str | None:
@@ -207,7 +227,8 @@ def estimate(sample: Sample, trials: Sequence[Trial], plan: PricePlan) -> tuple[
     experiment.refuse_certain(plan.propensity, p)
     experiment.check_measure(first.parts[0], plan)
     transformed = lines.factors["y"] * (lines.arm - p) / (p * (1 - p))
-    scored, left = [], []
+    scored, left, gains, targeted = [], [], [], []
+    budgets = np.union1d(BUDGETS, [plan.budget])
     for trial in trials:
         assert trial.lines is not None
         effect = difference = trial.lines.factors["f"]
@@ -215,7 +236,16 @@ def estimate(sample: Sample, trials: Sequence[Trial], plan: PricePlan) -> tuple[
             baseline = np.nan if plan.baseline is None else np.asarray(sample.columns["baseline"], dtype=float)
             difference = (effect - 1) * baseline
         rank_by = difference if np.isfinite(difference).all() else effect
-        scored.append(scores(transformed, difference, rank_by, lines.weight, plan.budget))
+        quantities = scores(transformed, difference, rank_by, lines.weight, plan.budget)
+        if len(plan.quantities) > len(quantities):  # the treated share is the budget, so only the gain varies
+            worth = 1.0 if plan.value is None else plan.value
+            gain, influence = quantities[-1]
+            quantities = (*quantities, (worth * gain - (plan.cost or 0.0) * plan.budget, worth * influence))
+        scored.append(quantities)
+        ranks = _ranks(rank_by, lines.weight)
+        policies = [treated_shares(*ranks, budget) for budget in budgets]
+        gains.append([np.average(transformed * treated, weights=lines.weight) for treated in policies])
+        targeted.append([first.joined(_by_group(treated, trial)) for treated in policies])
         errors = [errors_of(part.sums.moments(), plan.formula) for part in trial.parts]
         errors, _ = experiment.designed_errors(errors, trial, plan)
         # The root mean square of the biases of all groups, without their sampling error.
@@ -237,8 +267,15 @@ def estimate(sample: Sample, trials: Sequence[Trial], plan: PricePlan) -> tuple[
     change = Wald((values[1:] - values[0]).ravel(), np.ravel(error[1:]), df)
     low, high = change.limits(plan.alpha)
     columns = {
-        "candidates": tuple(name for name in plan.columns for _ in QUANTITIES),
-        "metric": QUANTITIES * len(plan.columns),
+        "groups": first.groups,
+        "status": (Status.OK,) * len(first.groups),
+        "n": first.joined([part.rows.sum(-1) for part in first.parts]),
+        "share": first.joined(_by_group(np.ones(sample.size), first, share=True)),
+        "budgets": budgets,
+        "gain": np.array(gains),
+        "targeted_share": np.array(targeted),
+        "candidates": tuple(name for name in plan.columns for _ in plan.quantities),
+        "metric": plan.quantities * len(plan.columns),
         "estimate": values[1:].ravel(),
         "reference": np.tile(values[0], len(plan.columns)),
         "disparity": change.value,
@@ -247,7 +284,7 @@ def estimate(sample: Sample, trials: Sequence[Trial], plan: PricePlan) -> tuple[
         "pvalue": np.where(few, np.nan, np.where(change.value == 0, 1.0, change.pvalue())),
         "standard_error": change.standard_error,
         "bias_before": np.full(change.value.shape, left[0]),
-        "bias_after": np.repeat(left[1:], len(QUANTITIES)),
+        "bias_after": np.repeat(left[1:], len(plan.quantities)),
         "arms_differ": first.arms_differ,
     }
     facts = {
@@ -293,11 +330,26 @@ def qini(transformed: FloatArray, rank_by: FloatArray, weight: FloatArray) -> Sc
     return value, gains - value - (others - np.average(others, weights=weight))
 
 
+def treated_shares(codes: IntArray, share: FloatArray, budget: float) -> FloatArray:
+    """The chance of each row to be among the ``budget`` share ranked highest, with ties at random."""
+    return np.clip((budget - 1 + np.cumsum(share)) / share, 0.0, 1.0)[codes]
+
+
+def _by_group(treated: FloatArray, trial: Trial, *, share: bool = False) -> list[FloatArray]:
+    """The treated share of each group of every partition; with ``share``, as a share of everybody."""
+    assert trial.lines is not None
+    totals = []
+    mass = trial.lines.weight
+    for codes, groups in trial.lines.groups:
+        size = np.bincount(codes, mass, groups)
+        totals.append(np.bincount(codes, mass * treated, groups) / (mass.sum() if share else np.maximum(size, 1e-300)))
+    return totals
+
+
 def policy_value(transformed: FloatArray, rank_by: FloatArray, weight: FloatArray, budget: float) -> Score:
     """Gain per person over treating nobody when the ``budget`` share ranked highest is treated, ties at random."""
     codes, share = _ranks(rank_by, weight)
-    above = 1 - np.cumsum(share)
-    treated = np.clip((budget - above) / share, 0.0, 1.0)[codes]
+    above, treated = 1 - np.cumsum(share), treated_shares(codes, share, budget)
     gains = transformed * treated
     value = float(np.average(gains, weights=weight))
     # Rows that join push others below the threshold: by the effect there, from the rows nearest to it.
@@ -322,8 +374,14 @@ def standard_error(influence: FloatArray, weight: FloatArray) -> float:
 
 
 def decide(columns: Mapping[str, Any], plan: PricePlan) -> dict[str, Any]:
-    """Which changes were shown, adjusted for all of them. There is no verdict on the model."""
-    pvalue = adjust(columns["pvalue"], "holm")
+    """Which changes were shown, adjusted for all of them. There is no verdict on the model.
+
+    A change of the profit is one of the policy value in other units: the same hypothesis, which counts once.
+    """
+    metric, pvalue = np.array(columns["metric"]), columns["pvalue"].copy()
+    pvalue[metric != "profit"] = adjust(pvalue[metric != "profit"], "holm")
+    if "profit" in metric:
+        pvalue[metric == "profit"] = pvalue[metric == "policy_value"]
     return {"adjusted_pvalue": pvalue, "shown": rejected(pvalue, plan.alpha), "verdict": Verdict.INCONCLUSIVE}
 
 
@@ -344,9 +402,11 @@ def notes(columns: Mapping[str, Any], facts: Mapping[str, Any], plan: PricePlan)
 class PriceResult(Evidence):
     """What corrected effects cost in the ranking of people. A line is a corrected column and a quantity.
 
-    Quantities: ``qini``, ``loss`` (transformed-outcome; less is better) and ``policy_value`` at the budget.
-    ``reference`` is the quantity before correction, ``estimate`` after it, and ``disparity`` the change.
-    ``bias_before`` and ``bias_after`` are root mean squares over groups, without sampling error.
+    Quantities: ``qini``, ``loss`` (transformed-outcome; less is better), ``policy_value`` at the budget, and ``profit``
+    if a value or a cost is given. ``reference`` is the quantity before correction, ``estimate`` after it, and
+    ``disparity`` the change. ``bias_before`` and ``bias_after`` are root mean squares over groups, without sampling
+    error. By ranking (before correction, then every corrected column) and budget: ``gain``, the gain per person, and
+    ``targeted_share``, also by group, the share of the group that is treated. ``share``: of each group among everybody.
     """
 
     method: ClassVar[str] = words.PRICE_METHOD
@@ -354,23 +414,81 @@ class PriceResult(Evidence):
     never_shown: ClassVar[tuple[str, ...]] = words.PRICE_LIMITS
     decisive: ClassVar[tuple[str, ...]] = ("adjusted_pvalue",)
 
-    candidates: tuple[str, ...] = column("Corrected effects", name="candidate")
-    metric: tuple[str, ...] = column("Quantity")
-    estimate: FloatArray = column("After")
-    reference: FloatArray = column("Before")
-    disparity: FloatArray = column("Change")
-    ci_low: FloatArray = column("Change: interval from")
-    ci_high: FloatArray = column("Change: interval to")
-    pvalue: FloatArray = column()
-    adjusted_pvalue: FloatArray = column()
-    shown: BoolArray = column("Change shown")
-    standard_error: FloatArray = column("Change: standard error")
-    bias_before: FloatArray = column("Bias before")
-    bias_after: FloatArray = column("Bias after")
+    candidates: tuple[str, ...] = column("Corrected effects", name="candidate", withheld=False)
+    metric: tuple[str, ...] = column("Quantity", withheld=False)
+    estimate: FloatArray = column("After", withheld=False)
+    reference: FloatArray = column("Before", withheld=False)
+    disparity: FloatArray = column("Change", withheld=False)
+    ci_low: FloatArray = column("Change: interval from", withheld=False)
+    ci_high: FloatArray = column("Change: interval to", withheld=False)
+    pvalue: FloatArray = column(withheld=False)
+    adjusted_pvalue: FloatArray = column(withheld=False)
+    shown: BoolArray = column("Change shown", withheld=False)
+    standard_error: FloatArray = column("Change: standard error", withheld=False)
+    bias_before: FloatArray = column("Bias before", withheld=False)
+    bias_after: FloatArray = column("Bias after", withheld=False)
+    n: FloatArray = column(count=True, listed=False)
+    share: FloatArray = column(listed=False)
+    targeted_share: FloatArray = column(listed=False)
+    gain: FloatArray
+    budgets: FloatArray
     arms_differ: bool
     budget: float
+    value: float | None
+    cost: float | None
     alpha: float
     shares: words.Shares
+
+    def table(self) -> Columns:
+        """One row per corrected column and quantity."""
+        return {c.name: getattr(self, name) for name, c in self.declared().items() if c.listed and name != "status"}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the groups, which are what may be withheld."""
+        return self.labels
+
+    def targeted(self, budget: float | None = None) -> Columns:
+        """Who is targeted at a budget before and after each correction, one row per corrected column and group.
+
+        ``targeted_before`` and ``targeted_after`` are shares of the group's people; ``of_targeted_before`` and
+        ``of_targeted_after`` say which share of all targeted people belongs to the group. These are counts on these
+        rows, without a test. Budgets are those of the call, and multiples of 0.05.
+        """
+        asked = self.budget if budget is None else budget
+        at = np.flatnonzero(np.isclose(self.budgets, asked))
+        if not at.size or not asked > 0:
+            raise UsageError(
+                f"budget: {asked!r}; give that of the call ({self.budget:g}) or a multiple of 0.05 above 0."
+            )
+        before, *after = self.targeted_share[:, at[0]]
+        whole, labels, columns = self.share / self.budgets[at[0]], list(self.labels), dict.fromkeys(self.candidates)
+        return {
+            "candidate": [name for name in columns for _ in labels],
+            "group": labels * len(columns),
+            "n": np.tile(self.n, len(columns)),
+            "targeted_before": np.tile(before, len(columns)),
+            "targeted_after": np.concatenate(after),
+            "of_targeted_before": np.tile(whole * before, len(columns)),
+            "of_targeted_after": np.concatenate([whole * shares for shares in after]),
+        }
+
+    def curves(self) -> Columns:
+        """The Qini curves: for each ranking and share of people treated, the gain per person, and the profit.
+
+        ``random`` is the gain from treating as many people at random. The profit is there if a value or cost is given.
+        """
+        rankings = ("before correction", *dict.fromkeys(self.candidates))
+        columns: dict[str, Any] = {
+            "predictions": [name for name in rankings for _ in self.budgets],
+            "budget": np.tile(self.budgets, len(rankings)),
+            "gain": self.gain.ravel(),
+            "random": np.tile(self.budgets * self.gain[0, -1], len(rankings)),
+        }
+        if self.value is not None or self.cost is not None:
+            worth = 1.0 if self.value is None else self.value
+            columns["profit"] = worth * columns["gain"] - (self.cost or 0.0) * columns["budget"]
+        return columns
 
     def headline(self) -> str:
         """How many changes were shown."""
@@ -382,7 +500,7 @@ class PriceResult(Evidence):
         for i, metric in enumerate(self.metric):
             sentences += [words.trade(self, i)] if metric == QUANTITIES[0] else []
             sentences += [words.price(self, i)] if np.isfinite(self.disparity[i]) else []
-        return tuple(sentences)
+        return (*sentences, *(line for name in dict.fromkeys(self.candidates) for line in words.targeting(self, name)))
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked or why it cannot be."""
@@ -392,8 +510,13 @@ class PriceResult(Evidence):
         """Two audits compare verdicts alone."""
         return phrases.VERDICTS_ALONE
 
-    def plot(self, quantity: Literal["qini", "loss", "policy_value"] = "policy_value") -> alt.TopLevelMixin:
-        """The trade-off: bias left on one axis, the change of a quantity with its interval on the other."""
-        from isonomy.effects.charts import trade
+    def plot(self, quantity: Plotted = "policy_value", budget: float | None = None) -> alt.TopLevelMixin:
+        """The trade-off: bias left on one axis, the change of a quantity with its interval on the other.
 
-        return trade(self, quantity)
+        ``quantity="targeted"``: who is targeted before and after at a ``budget``. ``quantity="curves"``: Qini curves.
+        """
+        from isonomy.effects import charts
+
+        if quantity == "targeted":
+            return charts.targeted(self, budget)
+        return charts.qini_curves(self) if quantity == "curves" else charts.trade(self, quantity)

@@ -105,8 +105,7 @@ def finding(r: TreatmentBiasResult, i: int) -> str:
     between = phrases.interval(*ends, r.alpha)
     if unit(r) == "points" and all(map(math.isfinite, ends)):
         between = f"{100 * (1 - r.alpha):g} % interval {phrases.percent(ends[0])} to {phrases.percent(ends[1])} points"
-    columns = [name for name, _ in r.groups[i].items]
-    alike = sum([name for name, _ in group.items] == columns for group in r.groups)
+    alike = int((r.family == r.family[i]).sum())
     others = {1: "everybody else", 2: "the other group"}.get(alike, "the other groups combined")
     noun = "effect" if ratio else "uplift"
     return (
@@ -123,6 +122,17 @@ def omnibus(r: TreatmentBiasResult, i: int) -> str:
         f"{phrases.pvalue(r.omnibus_pvalue[i])} (Cochran's Q divided by its degrees of freedom: "
         f"{phrases.number(r.omnibus_statistic[i])})."
     )
+
+
+# The criteria of the paper's Appendix A.
+CRITERIA: Mapping[str, str] = {
+    "independence": "The predicted effects of all groups are equal. Groups may respond differently to a treatment, so "
+    "a model that is right can violate this, and predictions that are wrong can satisfy it.",
+    "separation": "The errors of the predicted effects of all groups are equal. This is the absence of bias: a model "
+    "may be wrong, but not by more for some groups than for others.",
+    "sufficiency": "The predicted effect of every group equals its true effect, so the group says nothing more about "
+    "the effect once the prediction is known. It implies separation.",
+}
 
 
 def detectable(r: TreatmentBiasResult, power: float) -> list[str]:
@@ -144,7 +154,7 @@ REASONS: Mapping[str, str] = {
     Status.NO_CONTROL: "there are no control rows.",
     Status.ZERO_BASELINE: "the mean outcome of the control rows is not above zero, so a relative effect has no "
     "denominator.",
-    Status.TOO_SMALL: "an arm has too few rows to estimate a variance.",
+    Status.TOO_SMALL: "there are fewer rows than min_size asks for, or too few in an arm to estimate a variance.",
     Status.FEW_CLUSTERS: "there are fewer than 10 effective clusters (or effective rows, if rows have weights), or "
     "fewer than 5 in an arm of the group or of the others: too few to estimate a standard error.",
     Status.FEW_EVENTS: "an arm, in all rows or in a half, has too few outcomes of either kind to estimate their "
@@ -288,8 +298,11 @@ def limits(measure: Measure) -> tuple[str, ...]:
 PROGRESS = "Splits and swaps"
 CORRECTIONS_METHOD = "Repeated split, swap and bootstrap evaluation of corrections (Persson et al., section 7)"
 CORRECTIONS_NULL = (
-    "For each strategy: on rows that were not used to find the correction, the mean over groups of the squared bias is "
-    "at least as large with it as without it."
+    "For each strategy: if it is found on half of such rows and used on others, the squared bias, averaged over groups "
+    "and over such samples, is at least as large with it as without it."
+)
+ONLINE_NULL = (
+    "For each arm: the mean over groups of the squared bias is at least as large as in the arm without correction."
 )
 CORRECTIONS_LIMITS = (
     "A correction carries the sampling error of the rows that were used to find it. If the halves are alike, about one "
@@ -310,24 +323,56 @@ UNCORRECTED = "The error of {} could not be estimated: their predictions are lef
 CORRECTED_BY_ALL = "The error of {} could not be estimated: the correction of all groups combined is used."
 
 
-def remaining(r: CorrectionsResult, i: int) -> str:
-    left, before, raw = (phrases.number(values[i]) for values in (r.estimate, r.reference, r.bias_rms))
-    tests = f"{phrases.share(r.bias_rejected[i])} of the tests for"
-    if r.strategies[i] == "none":
+# What each strategy does, in words that can be read aloud.
+STRATEGIES: Mapping[str, str] = {
+    "none": "predictions are left as they are",
+    "mean": "each group's whole error is subtracted",
+    "significant": "a group's error is subtracted only if it is statistically significant",
+    "mse_plus": "the share of each error with the smallest mean squared error is subtracted, its form with a plus sign",
+    "mse_minus": "the share of each error with the smallest mean squared error is subtracted, its form with a minus "
+    "sign",
+    "positive_part": "each error is subtracted after the part that chance explains is removed",
+    "empirical_bayes": "errors are drawn toward their common mean, the more the less they differ beyond chance",
+    "empirical_bayes_t": "errors are drawn toward their common mean, except those of outlying groups",
+    "empirical_bayes_mixture": "errors are drawn toward zero or their common mean, as far as all groups together "
+    "suggest",
+}
+
+
+def _explained(strategy: str) -> str:
+    meaning = STRATEGIES.get(strategy, "")
+    return f'"{strategy}" ({meaning})' if meaning else f'"{strategy}"'
+
+
+def recommendation(r: CorrectionsResult) -> tuple[str, ...]:
+    if len(r.strategies) < 2:
+        return ()
+    if not r.shown.any():
         return (
-            f"Without correction, the root mean square of the biases is {left} ({raw} if the sampling error of the "
-            f"held-out rows is included). {tests} bias reject at {r.alpha:g}."
+            "Recommended: leave the predictions as they are for now. No correction was shown to leave less bias than "
+            "none.",
         )
+    i = r.strategies.index(r.best)
     return (
-        f'With the correction "{_named(r.strategies[i])}", the root mean square of the biases is {left}, compared with '
-        f"{before} without correction (less bias: {phrases.pvalue(r.adjusted_pvalue[i])}, adjusted for all corrections "
-        f"compared). It is {raw} if the sampling error of the held-out rows is included. {tests} remaining bias reject "
-        f"at {r.alpha:g}."
+        f"Recommended: {_explained(r.best)}. A typical bias of {phrases.number(r.estimate[i])} remains, compared with "
+        f"{phrases.number(r.reference[i])} without correction.",
     )
 
 
-def _named(strategy: str) -> str:
-    return strategy.replace("_", " ")
+def remaining(r: CorrectionsResult, i: int) -> str:
+    left, before, raw = (phrases.number(values[i]) for values in (r.estimate, r.reference, r.bias_rms))
+    tests = f"{phrases.share(r.bias_rejected[i])} of the tests of single groups"
+    if i == 0:
+        return (
+            f"Without correction, the typical bias (root mean square over groups) is {left}. With the chance variation "
+            f"of the rows that judge it, it is {raw}. {tests} reject at {r.alpha:g}."
+        )
+    verdict = "was shown" if r.shown[i] else "was not shown"
+    return (
+        f"With {_explained(r.strategies[i])}, the typical bias is {left}, compared with {before} without correction. "
+        f"That this is less {verdict} (adjusted {phrases.pvalue(r.adjusted_pvalue[i])}). With the chance variation of "
+        f"the rows that judge it, the typical bias is {raw}. {tests} reject at {r.alpha:g}."
+    )
 
 
 def less(r: CorrectionsResult) -> str:
@@ -341,9 +386,9 @@ def less(r: CorrectionsResult) -> str:
             "used to find it."
         )
     if tried == 1:
-        return f"Less bias shown: the correction {_named(r.best)} leaves less bias."
+        return f'Less bias shown: the correction "{r.best}" leaves less bias.'
     leave = "leaves" if shown == 1 else "leave"
-    return f"Less bias shown: {shown} of {tried} corrections {leave} less bias, and {_named(r.best)} leaves the least."
+    return f'Less bias shown: {shown} of {tried} corrections {leave} less bias. Recommended: "{r.best}".'
 
 
 # ---- price
@@ -360,7 +405,9 @@ QUANTITY_NAMES: Mapping[str, str] = {
     "qini": "Qini",
     "loss": "transformed-outcome loss (less is better)",
     "policy_value": "policy value at the budget",
+    "profit": "profit per person at the budget",
 }
+MOST_MOVED = 3  # groups named in the sentence about who is targeted
 
 
 def price(r: PriceResult, i: int) -> str:
@@ -374,12 +421,29 @@ def price(r: PriceResult, i: int) -> str:
 def trade(r: PriceResult, i: int) -> str:
     after, before = phrases.number(r.bias_after[i]), phrases.number(r.bias_before[i])
     return (
-        f"{r.candidates[i]}: the root mean square of the biases, without sampling error, is {after} after the "
-        f"correction, compared with {before} before it."
+        f"{r.candidates[i]}: the typical bias (root mean square over groups, without sampling error) is {after} after "
+        f"the correction, compared with {before} before it."
     )
 
 
+def targeting(r: PriceResult, candidate: str) -> list[str]:
+    """Who is targeted at the budget, before and after: the groups whose share changes most."""
+    table = r.targeted()
+    before, after = (np.asarray(table[name]) for name in ("of_targeted_before", "of_targeted_after"))
+    lines = [i for i, name in enumerate(table["candidate"]) if name == candidate and np.isfinite(before[i] + after[i])]
+    lines = sorted(lines, key=lambda i: -abs(after[i] - before[i]))[:MOST_MOVED]
+    parts = [f"that of {table['group'][i]} from {phrases.share(before[i])} to {phrases.share(after[i])}" for i in lines]
+    if not parts:
+        return []
+    listed = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+    return [
+        f"{candidate}: with a budget of {100 * r.budget:g} %, the correction changes the shares of groups among those "
+        f"targeted: {listed}."
+    ]
+
+
 def price_headline(r: PriceResult) -> str:
-    shown, compared = int(r.shown.sum()), int(np.isfinite(r.adjusted_pvalue).sum())
+    once = np.array(r.metric) != "profit"  # a change of the profit is one of the policy value
+    shown, compared = int(r.shown[once].sum()), int(np.isfinite(r.adjusted_pvalue[once]).sum())
     number, were = (str(shown), "was" if shown == 1 else "were") if shown else ("none", "was")
     return f"Price measured: {number} of {compared} changes of the ranking {were} shown to be more than chance."

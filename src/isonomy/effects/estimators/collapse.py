@@ -21,7 +21,7 @@ import numpy as np
 
 from isonomy.effects.estimators.moments import CONTROL, TREATED, ArmMoments
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray
-from isonomy.options import NAMES, Also, Option
+from isonomy.options import COLUMN, NAMES, Also, Option
 
 Measure = Literal["relative", "difference"]
 # What uplift analysts call the two.
@@ -81,12 +81,29 @@ class Aipw(Option):
     features: Annotated[Any, NAMES]
 
 
+@dataclass(frozen=True)
+class Arms(Option):
+    """Several treatments, each compared with the same control; ``effect`` then has a column for each of them.
+
+    Parameters
+    ----------
+    column : str
+        Column with the arm of each row.
+    control : str
+        The value of the arm without treatment.
+    """
+
+    name: ClassVar[str] = "arms"
+    column: Annotated[Any, COLUMN]
+    control: str
+
+
 AnyMeasure = NamedMeasure | Relative
 Estimator = Literal["arm_means"] | Regression | Aipw
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Arms:
+class ArmMeans:
     """Arm means as ingredients of formulas.
 
     ``slopes`` adjusts a mean for the chance imbalance of covariates between the arms: mean + slope @ (overall - arm).
@@ -111,7 +128,7 @@ class Arms:
         return (share[..., None] * self.means).sum(-2)
 
 
-def _positives(arms: Arms, *, inverse: bool = False) -> AnyArray:
+def _positives(arms: ArmMeans, *, inverse: bool = False) -> AnyArray:
     """Positive outcomes of both arms, equation (20): (c lambda^2 + t psi) / (c lambda + t).
 
     ``inverse``: treated outcomes are weighted by 1/f instead, (sum_c f + t) / (c + sum_t 1/f).
@@ -127,7 +144,7 @@ def _positives(arms: Arms, *, inverse: bool = False) -> AnyArray:
 
 
 # The columns that each collapse of relative effects needs ("h": the predicted outcome without treatment), and its M.
-COLLAPSES: Mapping[CollapseName, tuple[tuple[str, ...], Callable[[Arms], AnyArray]]] = {
+COLLAPSES: Mapping[CollapseName, tuple[tuple[str, ...], Callable[[ArmMeans], AnyArray]]] = {
     # Outcomes of the controls as weights: sum_c Y f / n_c. For 0/1 outcomes, f among the control positives.
     "control_outcome": (("y", "yf"), lambda arms: arms.mean(CONTROL, "yf")),
     # Plain average, equation (56): right only if Y(0) does not depend on X.
@@ -181,7 +198,7 @@ def pieces(
     """
     values = moments.mean if means is None else means
     adjusted = slopes(moments if fitted is None else fitted, formula) if slope is None else slope
-    arms = Arms(moments.columns, moments.n, values, adjusted)
+    arms = ArmMeans(moments.columns, moments.n, values, adjusted)
     difference = formula.measure == "difference"
     with np.errstate(divide="ignore", invalid="ignore"):
         if difference:

@@ -220,6 +220,20 @@ class Errors:
         return replace(self, error=error, rest=rest, gap=Gap(error, rest, satterthwaite(error, rest)))
 
 
+def predicted_laws(moments: ArmMoments, formula: Formula) -> Fieller:
+    """The predicted effects of the groups with their errors of sampling."""
+    values, slopes = pieces(moments, formula), gradients(moments, formula)
+    return fieller_ratio((values[0], values[2]), (slopes[0], slopes[2]), moments, formula.lost)
+
+
+def others_shares(errors: Errors, moments: ArmMoments) -> FloatArray:
+    """The weight of each group (columns) in the error of the rest of every group (rows)."""
+    weight = np.where(errors.in_rest, moments.n.sum(-1) * errors.error.bottom, 0.0)
+    shares = np.tile(weight, (weight.size, 1))
+    np.fill_diagonal(shares, 0.0)
+    return shares / np.maximum(shares.sum(-1, keepdims=True), 1e-300)
+
+
 def errors_of(
     moments: ArmMoments, formula: Formula, known: FloatArray | None = None, estimation: ArmMoments | None = None
 ) -> Errors:

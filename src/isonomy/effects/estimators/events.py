@@ -372,6 +372,17 @@ def equal_errors(error: Effect, bias: Effect, few: BoolArray, used: BoolArray) -
     return total / (k - 1), float(special.chdtrc(k - 1, total))
 
 
+def all_zero(error: Effect, used: BoolArray) -> tuple[float, float]:
+    """The mean of the squared normal quantiles of all ``used`` errors at 0, and the p-value of "all errors are 0"."""
+    k = int(used.sum())
+    if not k:
+        return np.nan, np.nan
+    with np.errstate(invalid="ignore"):
+        root, df = error.root(0.0)[used], np.broadcast_to(error.df, used.shape)[used]
+    total = float((normal_quantile(t_sf(root, df), t_sf(-root, df)) ** 2).sum())
+    return total / k, float(special.chdtrc(k, total))
+
+
 def welch_q(error: FloatArray, variance: FloatArray, df: FloatArray) -> tuple[float, float]:
     """Cochran's Q over its degrees of freedom with Welch's (1951) correction, and its p-value."""
     k, weight = len(error), 1 / variance

@@ -222,8 +222,11 @@ class Sums:
         parts = (self.n, self.sums, self.products, self.cubes)
         return Sums(self.columns, *(a[:, buckets].sum(1, keepdims=True) for a in parts))
 
-    def resampled(self, resamples: int, rng: np.random.Generator) -> ArmMoments:
-        """Moments (means only) of ``resamples`` samples drawn with replacement; all buckets together."""
+    def resampled(self, resamples: int, rng: np.random.Generator, share: float = 1.0) -> ArmMoments:
+        """Moments (means only) of ``resamples`` samples drawn with replacement; all buckets together.
+
+        ``share``: the size of a sample, as a share of the rows.
+        """
         n, totals, products = (a.sum(1) for a in (self.n, self.sums, self.products))
         groups, arms, kinds = n.shape
         width = len(self.columns)
@@ -238,7 +241,7 @@ class Sums:
         # A square root of each covariance; rounding may leave tiny negative eigenvalues.
         values, vectors = np.linalg.eigh((covariance + np.swapaxes(covariance, -1, -2)) / 2)
         root = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
-        rows = round(float(count.sum()))
+        rows = round(share * float(count.sum()))
         drawn_n = np.zeros((resamples, groups * arms))
         drawn = np.zeros((resamples, groups * arms, width))
         owner = there // kinds
@@ -326,7 +329,7 @@ class Clustered(Sums):
         codes = np.unique(self.cluster[chosen], return_inverse=True)[1]
         return Clustered.from_lines(self.columns, lines, codes, np.zeros(codes.size, dtype=np.intp), 1)
 
-    def resampled(self, resamples: int, rng: np.random.Generator) -> ArmMoments:
+    def resampled(self, resamples: int, rng: np.random.Generator, share: float = 1.0) -> ArmMoments:
         """Moments (means only) of ``resamples`` samples of whole clusters.
 
         A sample of C clusters is resampled as C - 1 of them, with replacement (Rao and Wu 1988): the variance of a mean
@@ -344,7 +347,7 @@ class Clustered(Sums):
         step = max(1, BLOCK // max(number, 1))
         for first in range(0, resamples if number > 1 else 0, step):
             last = min(resamples, first + step)
-            chosen = [rng.integers(0, number, number - 1) for _ in range(first, last)]
+            chosen = [rng.integers(0, number, round(share * (number - 1))) for _ in range(first, last)]
             draws = np.stack([np.bincount(sample, minlength=number).astype(np.float64) for sample in chosen], -1)
             drawn[first:last] = (totals @ draws).T.reshape(last - first, *drawn.shape[1:])
         return ArmMoments.from_sums(self.columns, drawn[:, 0], np.moveaxis(drawn[:, 1:], 1, -1), None)

@@ -16,23 +16,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 from scipy import special
 
 from isonomy.effects.estimators.collapse import Formula
 from isonomy.effects.estimators.errors import Errors, errors_of, under_design
-from isonomy.effects.estimators.events import events_behind
+from isonomy.effects.estimators.events import events_behind, skewed_tails
 from isonomy.effects.estimators.moments import Clustered, Sums, draw_moments
 from isonomy.errors import UsageError, choose
 from isonomy.frames.design import Clusters, Design
 from isonomy.inference.effect import Wald
 from isonomy.numerics.arrays import FloatArray
-from isonomy.numerics.shrinkage import posterior_means, weighted_fit
 from isonomy.numerics.status import Status
-from isonomy.numerics.tails import t_sf
-from isonomy.options import Draws, Number, Option, shown
+from isonomy.options import COLUMN, Draws, Number, Option, shown
 
 Center = Literal["zero", "near", "anywhere"]
 
@@ -65,53 +63,57 @@ def normal_means(error: FloatArray, se: FloatArray) -> FloatArray:
     """Posterior means for true errors normal around a common mean, with DerSimonian and Laird's variance."""
     weight = 1 / se**2
     total = weight.sum()
-    q = (weight * (error - (weight * error).sum() / total) ** 2).sum()
+    q = (weight * (error - (weight * error).sum(-1, keepdims=True) / total) ** 2).sum(-1, keepdims=True)
     scale = total - (weight**2).sum() / total
-    between = max((q - (len(error) - 1)) / scale, 0.0) if scale > 0 else 0.0
-    mean, _ = weighted_fit(np.ones((len(error), 1)), error, 1 / (se**2 + between))
-    return posterior_means(error, mean, se**2, between)
+    between = np.maximum((q - (se.size - 1)) / scale, 0.0) if scale > 0 else np.zeros(q.shape)
+    precision = 1 / (se**2 + between)
+    mean = (precision * error).sum(-1, keepdims=True) / precision.sum(-1, keepdims=True)
+    return np.asarray(mean + between * precision * (error - mean))
 
 
 def mixture_means(
     error: FloatArray, se: FloatArray, *, shapes: tuple[Shape, ...], centers: tuple[Center, ...]
 ) -> FloatArray:
     """Posterior means averaged over shapes, spreads and centers, each with the likelihood it gives to the errors."""
-    if len(error) < 2:
+    if se.size < 2:
         return error
     # The precise groups decide which spreads can be distinguished, but the widest must reach the furthest group.
-    reach = float(np.abs(error - np.median(error)).max()) / _WIDEST
-    typical = max(float(np.sqrt(1 / np.mean(1 / se**2))), reach)
+    reach = np.abs(error - np.median(error, -1, keepdims=True)).max(-1) / _WIDEST
+    typical = np.maximum(np.sqrt(1 / np.mean(1 / se**2)), reach)
     parts = [_posterior(error, se, typical, shape, center) for shape in shapes for center in centers]
-    score = np.concatenate([scores for scores, _ in parts])
-    weight = np.exp(score - score.max())
-    return np.asarray(weight @ np.concatenate([means for _, means in parts]) / weight.sum(), dtype=np.float64)
+    score = np.concatenate([scores for scores, _ in parts], -1)
+    weight = np.exp(score - score.max(-1, keepdims=True))[..., None]
+    return np.asarray((weight * np.concatenate([means for _, means in parts], -2)).sum(-2) / weight.sum(-2))
 
 
 def _posterior(
-    error: FloatArray, se: FloatArray, typical: float, shape: Shape, center: Center
+    error: FloatArray, se: FloatArray, typical: FloatArray, shape: Shape, center: Center
 ) -> tuple[FloatArray, FloatArray]:
-    """For each spread: its log likelihood, and the posterior mean of every group. Axes: spread, scale, group."""
+    """For each spread: its log likelihood, and the posterior mean of every group. Axes: ..., spread, scale, group."""
     prior, scales, chances, spreads = shape
-    between = (spreads[:, None, None] * typical) ** 2 * scales[:, None]
+    error, typical = error[..., None, None, :], typical[..., None]
+    between = (spreads * typical)[..., None, None] ** 2 * scales[:, None]
     variance = se**2 + between
     chance = np.log(chances)[:, None]
-    start = 0.0 if center == "zero" else float((error / se**2).sum() / (1 / se**2).sum())
-    mean = np.full((len(spreads), 1, 1), start)
+    mean = np.zeros((*typical.shape[:-1], len(spreads), 1, 1))
+    if center != "zero":
+        mean = mean + (error / se**2).sum(-1, keepdims=True) / (1 / se**2).sum()
     for _ in range(1 if center == "zero" else _ROUNDS):
         logs = chance - 0.5 * (np.log(variance) + (error - mean) ** 2 / variance)
-        top = logs.max(1, keepdims=True)
+        top = logs.max(-2, keepdims=True)
         density = np.exp(logs - top)
-        share = density / density.sum(1, keepdims=True)
+        share = density / density.sum(-2, keepdims=True)
         if center != "zero":
-            mean = ((share * error / variance).sum((1, 2)) / (share / variance).sum((1, 2)))[:, None, None]
-    score = (top[:, 0] + np.log(density.sum(1))).sum(-1) + np.log(prior / len(spreads))
+            mean = (share * error / variance).sum((-1, -2), keepdims=True)
+            mean = mean / (share / variance).sum((-1, -2), keepdims=True)
+    score = (top[..., 0, :] + np.log(density.sum(-2))).sum(-1) + np.log(prior / len(spreads))
     if center != "zero":
         # The mean was fitted: its own uncertainty keeps narrow spreads from being too likely.
-        score -= 0.5 * np.log((share / variance).sum((1, 2)))
+        score -= 0.5 * np.log((share / variance).sum((-1, -2)))
     if center == "near":  # a center other than 0 needs a law of its own
         scale = _CENTER * typical
-        score += np.log(np.sqrt(2 / np.pi) / scale) - np.log1p((mean[:, 0, 0] / scale) ** 2)
-    return score, (share * (mean + between / variance * (error - mean))).sum(1)
+        score += np.log(np.sqrt(2 / np.pi) / scale) - np.log1p((mean[..., 0, 0] / scale) ** 2)
+    return score, (share * (mean + between / variance * (error - mean))).sum(-2)
 
 
 Strategy = Literal["none", "mean", "significant", "mse_plus", "mse_minus", "positive_part"]
@@ -158,6 +160,37 @@ BORROWING: Mapping[Borrowing, Custom] = {
     "empirical_bayes_mixture": partial(mixture_means, shapes=_MIXED, centers=("zero", "near")),
 }
 NAMES = (*STRATEGIES, *BORROWING)
+Loss = Callable[[FloatArray, FloatArray], FloatArray]
+_NODES = np.arange(-6.0, 6.01, 0.05)
+_MASSES = np.exp(-(_NODES**2) / 2) / np.exp(-(_NODES**2) / 2).sum()
+
+
+@dataclass(frozen=True)
+class LeastRisk:
+    """A strategy: the share of each error that has the least risk under your own loss (equations 38 and 39).
+
+    Parameters
+    ----------
+    loss : callable
+        A function of two arrays, the true error b and the correction that is subtracted, which returns the loss of
+        each, such as ``lambda b, c: np.maximum(np.abs(b - c) - 0.05, 0.0)``. The risk of a share gamma is the mean
+        loss over estimates that are normal around the detected error with its standard error; gamma is searched in
+        steps of 0.01 between 0 and 1. With ``lambda b, c: (b - c) ** 2`` it is "mse_plus".
+    """
+
+    loss: Loss
+
+    @property
+    def __name__(self) -> str:
+        return f"least_risk({getattr(self.loss, '__name__', type(self.loss).__name__)})"
+
+    def __call__(self, error: FloatArray, se: FloatArray) -> FloatArray:
+        estimates, truth = error[:, None] + se[:, None] * _NODES, np.repeat(error[:, None], _NODES.size, 1)
+        shares = np.linspace(0.0, 1.0, 101)
+        risks = [np.asarray(self.loss(truth, share * estimates), dtype=float) @ _MASSES for share in shares]
+        return shares[np.argmin(risks, axis=0)] * error
+
+
 DEFAULT: Borrowing = "empirical_bayes_mixture"
 
 
@@ -179,23 +212,28 @@ def correction(strategy: AnyStrategy, detected: Detected, alpha: float = 0.05) -
         return np.nan_to_num(factor(cast("Strategy", strategy), detected, alpha) * detected.value)
     rule = BORROWING[cast("Borrowing", strategy)] if isinstance(strategy, str) else strategy
     error, se = detected.value, detected.standard_error
-    known, corrections = np.isfinite(error + se) & (se > 0), np.zeros(error.shape)
+    known, corrections = np.isfinite(error + se).all(tuple(range(error.ndim - 1))) & (se > 0), np.zeros(error.shape)
     if known.any():
         takes = (
             "a strategy takes the errors and their standard errors as arrays and returns one finite correction per "
             "group."
         )
+        samples = error[..., known]
         try:
-            chosen = np.asarray(rule(error[known], se[known]), dtype=float)
+            if isinstance(strategy, str):
+                chosen = rule(samples, se[known])
+            else:
+                each = samples.reshape(-1, samples.shape[-1])
+                chosen = np.asarray([rule(sample, se[known]) for sample in each], dtype=float).reshape(samples.shape)
         except Exception as problem:  # whatever a caller's function raises
             raise UsageError(
                 f"strategy: {name_of(rule)} raised {type(problem).__name__}: {problem}; {takes}"
             ) from problem
-        if chosen.shape != (int(known.sum()),) or not np.isfinite(chosen).all():
+        if not np.isfinite(chosen).all():
             raise UsageError(
                 f"strategy: {name_of(strategy)} gave {shown(chosen)} for {int(known.sum())} groups; {takes}"
             )
-        corrections[known] = chosen
+        corrections[..., known] = chosen
     return corrections
 
 
@@ -208,7 +246,7 @@ def factor(strategy: Strategy, detected: Detected, alpha: float = 0.05) -> Float
     return np.where(np.isfinite(error + se), np.clip(np.nan_to_num(gamma), 0.0, 1.0), 0.0)
 
 
-# Corrections found on one half of the rows and judged on the other.
+# Corrections found on one half of the rows and judged on the other, or each on people of its own.
 
 
 @dataclass(frozen=True)
@@ -225,8 +263,8 @@ class Heldout(Option):
         What is resampled: cells, for any number of rows, or rows in memory.
     split : {"independent", "swapped"}, optional
         Steps 5 to 7 of the paper's Algorithm 1: within each half, predicted effects come from one half of the rows and
-        observed effects from the other; "swapped" averages over both ways round (Appendix E). It is not needed,
-        because variances count the covariance of the two.
+        observed effects from the other, and every replicate is divided anew; "swapped" averages over both ways round
+        (Appendix E). It is not needed, because variances count the covariance of the two.
     buckets : int, default 20
         Random parts that the rows are spread over: an even number, and a multiple of 4 with ``split``. A half of the
         rows is a half of the parts, so the table is read once, whatever the number of splits.
@@ -246,6 +284,37 @@ class Heldout(Option):
             raise UsageError(
                 f"buckets: {self.buckets!r} is not allowed with split={self.split!r}; give a multiple of {parts}."
             )
+
+
+@dataclass(frozen=True)
+class Published(Heldout):
+    """The paper's Algorithm 1 as printed: `heldout` with a bootstrap over rows and independent sets in every half.
+
+    Comparisons are with the pooled rest, which has a single correction factor. The fields are those of `heldout`;
+    ``over="cells"`` is for tables that are too large to resample row by row.
+    """
+
+    name: ClassVar[str] = "published"
+    over: Literal["cells", "rows"] = "rows"
+    split: Literal["independent", "swapped"] | None = "independent"
+
+
+@dataclass(frozen=True)
+class Online(Option):
+    """Corrections are compared online: people were assigned at random to arms, each with a correction of its own.
+
+    Parameters
+    ----------
+    arm : str
+        Column with the name of the correction that was used for the person. The predicted effects are those that were
+        used, so they are corrected already.
+    control : str, default "none"
+        The arm without correction.
+    """
+
+    name: ClassVar[str] = "online"
+    arm: Annotated[Any, COLUMN]
+    control: str = "none"
 
 
 def judged(sums: Sums, formula: Formula, least: float, known: FloatArray | None = None) -> Errors:
@@ -283,25 +352,77 @@ def mean_answered(array: FloatArray, axis: int | tuple[int, ...] = -1) -> FloatA
     return np.where(answered, array, 0.0).sum(axis) / np.maximum(answered.sum(axis), 1)
 
 
-def fewer_squares(remainders: dict[str, FloatArray], none: int, *, clusters: bool) -> FloatArray:
-    """P-values of "at least as much squared bias as without correction", one per strategy.
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """The errors of a partition as normal means, found on one half of the rows and judged on the other.
 
-    Given the half that found it, a correction moves each bias by a known amount d: its square falls by 2 d A - d^2,
-    which is linear in the bias A on held-out rows, so the noise of A has mean 0 there. Splits reuse rows, and their
-    p-values are dependent: twice the median is a p-value whatever the dependence. With ``clusters`` the law is
-    Student's, with the degrees of freedom of the group that has fewest.
+    ``detected``: the mean of the errors found on all halves, with the standard errors of a half. ``others``: the
+    weights of all groups in the rest of each. ``named``: the number of groups that are judged.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        decrease = mean_answered(remainders["bias"][none] ** 2 - remainders["bias"] ** 2)
-        draws = mean_answered(remainders["bias_draws"][none] ** 2 - remainders["bias_draws"] ** 2)
-        fewest = np.min(np.where(np.isfinite(remainders["bias_df"]), remainders["bias_df"], np.inf), axis=-1)
-        df = fewest if clusters else np.array(np.inf)
-        pvalue = t_sf(decrease / np.std(draws, axis=-1, ddof=1), df)
-        idle = np.isfinite(remainders["bias"]).any(-1) & (decrease == 0)  # nothing was corrected in this run
-        pvalue = np.where(idle, 1.0, pvalue)
-    pvalue[none] = np.nan
-    known = np.asarray(np.isfinite(pvalue).all(-1))
-    return np.where(known, np.minimum(2 * np.median(np.where(known[:, None], pvalue, 1.0), axis=-1), 1.0), np.nan)
+
+    detected: Detected
+    others: FloatArray
+    named: int
+    one_factor: bool  # for the whole rest, as in Algorithm 1
+
+    def gains(self, strategy: AnyStrategy, alpha: float, noise: FloatArray, share: float) -> FloatArray:
+        """How much less squared bias is left, if ``share`` of the detected errors is true; axis: draws.
+
+        ``noise``: (draws, groups) of the whole sample, and of its split into halves.
+        """
+        law, others = self.detected, self.others.T
+        whole, split = law.standard_error / np.sqrt(2) * noise
+        total = np.zeros(len(whole))
+        for half in (split, -split):
+            found, held = share * law.value + whole + half, share * law.value + whole - half
+            amount = correction(strategy, Detected(found, law.standard_error, law.df), alpha)
+            moved = amount @ others
+            if self.one_factor:
+                error = np.sqrt(law.standard_error**2 @ others**2)
+                moved = correction(strategy, Detected(found @ others, error, law.df), alpha)
+            bias = (held - held @ others)[:, : self.named]
+            total += (bias**2 - (bias - (amount - moved)[:, : self.named]) ** 2).sum(-1)
+        return total / 2
+
+
+def less_bias(
+    decrease: float, strategy: AnyStrategy, models: Sequence[Model], alpha: float, rng: np.random.Generator
+) -> float:
+    """P-value of "on average over samples like this one, no less squared bias is left than without correction".
+
+    ``decrease``: of the mean over groups of the squared bias on held-out rows, averaged over splits and swaps; it
+    estimates that average without bias. Its law under the null is simulated for groups whose errors are normal. Their
+    true errors are as large a share of the detected ones as leaves the strategy without a gain on average: the variance
+    of a gain grows with the errors, so one at the estimates themselves would be too large. The law is Pearson's type
+    III with the simulated moments. Partitions describe the same people, so their gains are added in their order.
+    """
+    groups = sum(model.named for model in models)
+    if not decrease > 0:
+        return 1.0
+    draws, laws = int(np.clip(4_000 // groups, 50, 150)), [model.detected for model in models]
+    noise = [rng.standard_t(np.minimum(law.df, 1e6), (2, draws, law.value.size)) for law in laws]
+
+    def gains(share: float) -> FloatArray:
+        parts = [model.gains(strategy, alpha, z, share) for model, z in zip(models, noise, strict=True)]
+        return np.asarray(np.sum([np.sort(part) for part in parts], axis=0) / groups)
+
+    # The squared share at which the mean gain is 0, by secants: the mean is nearly linear in it.
+    low, high, law = 0.0, 1.0, gains(1.0)
+    bottom, top = float(gains(0.0).mean()), float(law.mean())
+    if top <= 0:
+        return 1.0
+    for _ in range(4 if bottom < 0 else 0):
+        middle = low - bottom * (high - low) / (top - bottom)
+        law = gains(np.sqrt(middle))
+        mean = float(law.mean())
+        if abs(mean) < 0.05 * law.std():
+            break
+        low, high, bottom, top = (low, middle, bottom / 2, mean) if mean > 0 else (middle, high, mean, top / 2)
+    spread = float(law.std(ddof=1))
+    if not spread > 0:
+        return 1.0
+    skewness = float(((law - law.mean()) ** 3).mean()) / spread**3
+    return float(skewed_tails(np.array(decrease / spread), np.array(skewness))[1])
 
 
 # Kernel densities as the paper draws them: Gaussian kernel, twice Silverman's bandwidth, standardized.
