@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
-from operator import add, or_
+from operator import add, and_, or_
 from typing import Any, Literal
 
 import narwhals as nw
@@ -55,6 +55,7 @@ class ScoreRows:
     user: str | None
     level: Level
     user_rows: str | None = None
+    in_force: Mapping[Group, float] = field(default_factory=dict)  # thresholds; if any, scores are distances from them
 
     @property
     def person(self) -> str | None:
@@ -131,6 +132,65 @@ class ScorePlan(Plan):
         rows = ScoreRows(source, outcome, score, source.grouping(self.groups, self.depth), user, level)
         source.check(rows.checks)
         return rows
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ThresholdPlan(ScorePlan):
+    """A plan with the threshold that decides: one for everybody, or that of each group."""
+
+    threshold: float | Mapping[Any, float]
+
+    @cached_property
+    def rows(self) -> ScoreRows:
+        """As above; with thresholds by group, the score is the distance from the group's threshold."""
+        rows = self.reading(self.score if self.outcome is None else self.outcome, self.score)
+        if not isinstance(self.threshold, Mapping):
+            return rows
+        if self.depth == 1:
+            refuse_several(rows.grouping, " with a threshold for each group")
+        return from_thresholds(rows, self.threshold)
+
+    @property
+    def present(self) -> float:
+        """The threshold on the scale of ``rows.score``."""
+        return 0.0 if isinstance(self.threshold, Mapping) else float(self.threshold)
+
+    @property
+    def in_force(self) -> float | dict[str, float]:
+        """The threshold, or that of each group by its name."""
+        return {group.label: t for group, t in self.rows.in_force.items()} or self.present
+
+
+def from_thresholds(rows: ScoreRows, thresholds: Mapping[Any, float]) -> ScoreRows:
+    """Rows whose score is the distance from the threshold of their group, so that 0 is the threshold of every group.
+
+    The difference of two floats has the right sign: exactly those who reach their threshold are at 0 or above.
+    """
+    source = rows.source
+    partition = source.cells(Request(grouping=rows.grouping, numeric={"score": rows.score})).partitions[-1]
+    groups, _ = compared(partition)
+    given = {" & ".join(map(str, key)) if isinstance(key, tuple) else str(key): key for key in thresholds}
+    named = {group: (group.label, " & ".join(str(value) for _, value in group.items)) for group in groups}
+    keys = {group: next((given.pop(name) for name in names if name in given), None) for group, names in named.items()}
+    without = [named[group][1] for group, key in keys.items() if key is None]
+    if without or given:
+        problem = f"no threshold for {', '.join(without)}" if without else f"no group {next(iter(given))!r}"
+        known = ", ".join(names[1] for names in named.values())
+        raise UsageError(f"threshold: {problem}; give a number, or a threshold for each of the groups: {known}.")
+    in_force = {group: float(thresholds[key]) for group, key in keys.items()}
+    dimensions = {dimension.name: dimension for dimension in rows.grouping.dimensions}
+    *some, last = in_force.items()
+    limit: nw.Expr = nw.lit(last[1])  # also for a row without a group, which is left out or refused
+    for group, threshold in some:
+        levels = [dimensions[str(v) if name == CONDITION else name].holds(v) for name, v in group.items]
+        limit = nw.when(reduce(and_, levels)).then(nw.lit(threshold)).otherwise(limit)
+    distance = source.fresh("distance from the threshold")
+    return replace(
+        rows,
+        source=source.with_columns({distance: nw.col(rows.score).cast(nw.Float64) - limit}),
+        score=distance,
+        in_force=in_force,
+    )
 
 
 def refuse_several(grouping: Grouping, reason: str = "") -> None:
@@ -353,8 +413,11 @@ def from_threshold(rows: ScoreRows, threshold: float) -> Iterator[None]:
     try:
         yield
     except EmptyFrame:
+        if rows.in_force:
+            raise EmptyFrame("threshold: no score reaches the threshold of its group; choose lower ones.") from None
         raise EmptyFrame(
             f"threshold: no row has a score of {threshold:g} or more; choose one on the scale of {rows.score!r}."
         ) from None
     except OneGroup as error:
-        raise OneGroup(f"{error} Only rows with a score of {threshold:g} or more are compared.") from None
+        reached = "that reaches its threshold" if rows.in_force else f"of {threshold:g} or more"
+        raise OneGroup(f"{error} Only rows with a score {reached} are compared.") from None
