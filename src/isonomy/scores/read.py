@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from operator import add, and_, or_
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import narwhals as nw
 import numpy as np
@@ -30,6 +30,7 @@ from isonomy.scores.smoothing.kernels import BINS, Axis, Bins
 from isonomy.scores.smoothing.moments import VoteMoments
 
 Level = Literal["user", "aggregate"]
+K = TypeVar("K")
 HELD = 2**24  # rows of a query or file that are read at once; more are read in parts
 MOST_GROUPS = 100
 NO_USER, NOT_BINARY = "no user", "not binary"
@@ -169,15 +170,8 @@ def from_thresholds(rows: ScoreRows, thresholds: Mapping[Any, float]) -> ScoreRo
     source = rows.source
     partition = source.cells(Request(grouping=rows.grouping, numeric={"score": rows.score})).partitions[-1]
     groups, _ = compared(partition)
-    given = {" & ".join(map(str, key)) if isinstance(key, tuple) else str(key): key for key in thresholds}
-    named = {group: (group.label, " & ".join(str(value) for _, value in group.items)) for group in groups}
-    keys = {group: next((given.pop(name) for name in names if name in given), None) for group, names in named.items()}
-    without = [named[group][1] for group, key in keys.items() if key is None]
-    if without or given:
-        problem = f"no threshold for {', '.join(without)}" if without else f"no group {next(iter(given))!r}"
-        known = ", ".join(names[1] for names in named.values())
-        raise UsageError(f"threshold: {problem}; give a number, or a threshold for each of the groups: {known}.")
-    in_force = {group: float(thresholds[key]) for group, key in keys.items()}
+    names = {group: (" & ".join(str(value) for _, value in group.items), group.label) for group in groups}
+    in_force = threshold_of_each(names, thresholds)
     dimensions = {dimension.name: dimension for dimension in rows.grouping.dimensions}
     *some, last = in_force.items()
     limit: nw.Expr = nw.lit(last[1])  # also for a row without a group, which is left out or refused
@@ -191,6 +185,19 @@ def from_thresholds(rows: ScoreRows, thresholds: Mapping[Any, float]) -> ScoreRo
         score=distance,
         in_force=in_force,
     )
+
+
+def threshold_of_each(names: Mapping[K, tuple[str, ...]], thresholds: Mapping[Any, float]) -> dict[K, float]:
+    """The threshold of each group, which the mapping calls by one of its ``names``, or by a tuple of its values."""
+    given = {" & ".join(map(str, key)) if isinstance(key, tuple) else str(key): t for key, t in thresholds.items()}
+    known = {group: next((name for name in called if name in given), None) for group, called in names.items()}
+    without = [names[group][0] for group, name in known.items() if name is None]
+    others = [name for name in given if name not in known.values()]
+    if without or others:
+        problem = f"no threshold for {', '.join(without)}" if without else f"there is no group {others[0]!r}"
+        listed = ", ".join(called[0] for called in names.values())
+        raise UsageError(f"threshold: {problem}; give a number, or a threshold for each of the groups: {listed}.")
+    return {group: float(given[str(name)]) for group, name in known.items()}
 
 
 def refuse_several(grouping: Grouping, reason: str = "") -> None:

@@ -617,6 +617,7 @@ UNSEEN = {
     "pooled": "Groups that were not seen in fit get the calibrator of everybody together: {}.",
     "present": "Groups that were not seen in fit are decided by the present threshold: {}.",
     "error": 'groups: {} were not seen in fit; refit with them, or use unknown="present".',
+    "no threshold": "groups: {} were not seen in fit and have no threshold; refit with them.",
 }
 
 
