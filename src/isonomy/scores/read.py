@@ -17,7 +17,7 @@ import narwhals as nw
 import numpy as np
 
 from isonomy.errors import EmptyFrame, MissingRole, MissingValues, OneGroup, UsageError
-from isonomy.frames import Group, Grouping, Groups, Request, Source, missing
+from isonomy.frames import COUNT, Group, Grouping, Groups, Request, Source, aggregate, missing
 from isonomy.frames.adapt import Lazy
 from isonomy.frames.expressions import LARGEST, flag
 from isonomy.frames.groups import CONDITION, ROW_COUNT, ROW_GROUP, Partition, compared, group_number
@@ -258,6 +258,17 @@ def bin_of(bins: Bins) -> nw.Expr:
     """The bin of each score, as `Bins.index`: a whole number as a float."""
     place = ((nw.col(SCORE) - bins.anchor) * (1.0 / bins.step)).floor() + bins.before
     return place.clip(0, bins.size - 1)
+
+
+def dealt(frame: Lazy, unit: str, part: str, most: int) -> tuple[Lazy, int]:
+    """The rows with the number of their ``part`` of the table, and how many parts there are, at most ``most``.
+
+    The rows of a unit are in one part, so that parts are independent.
+    """
+    units = aggregate(frame, {unit: nw.col(unit)}, {})
+    numbered = units.with_columns((nw.col(COUNT) * 0.0 + 1.0).cum_sum().over(order_by=unit).alias(part))
+    parts = min(most, round(float(sums_at(units, {}, {})[COUNT])))
+    return frame.join(numbered.select(unit, nw.col(part) % parts), on=unit, how="inner"), parts
 
 
 def without_users(rows: ScoreRows, n: int, dropped: Mapping[str, int]) -> dict[str, int]:

@@ -11,7 +11,7 @@ import narwhals as nw
 import numpy as np
 
 from isonomy.errors import MissingRole, NotBinary, NotEnoughData, UsageError
-from isonomy.frames import COUNT, Group, Groups, Request, aggregate, missing
+from isonomy.frames import Group, Groups, Request, missing
 from isonomy.frames.adapt import Lazy
 from isonomy.frames.expressions import flag
 from isonomy.frames.groups import ROW_COUNT, ROW_GROUP, compared, with_groups
@@ -37,6 +37,7 @@ from isonomy.scores.read import (
     ThresholdPlan,
     axis_of,
     bin_of,
+    dealt,
     from_threshold,
     rows_above,
     without_users,
@@ -341,10 +342,7 @@ def read(plan: ThresholdsPlan) -> ThresholdsSample:
         named = USER if rows.user is not None else _UNIT if source.cluster is not None else None
         if named is not None:
             users = float(count_persons(people.filter(nw.col(VOTE) > 0), named, ROW_GROUP, len(groups))[0].sum())
-        units = aggregate(people, {_UNIT: nw.col(_UNIT)}, {})
-        numbered = units.with_columns((nw.col(COUNT) * 0.0 + 1.0).cum_sum().over(order_by=_UNIT).alias(_PART))
-        pieces = min(targets.PARTS, round(float(sums_at(units, {}, {})[COUNT])))
-        in_parts = people.join(numbered.select(_UNIT, nw.col(_PART) % pieces), on=_UNIT, how="inner")
+        in_parts, pieces = dealt(people, _UNIT, _PART, targets.PARTS)
         parts = binned(in_parts, targets.join_bins(bins), len(groups), pieces)
         if by_user and cells.vote.any():  # only proportions matter: in the unit of users with a row above the threshold
             factor = users / cells.vote.sum()
