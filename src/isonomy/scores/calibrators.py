@@ -231,8 +231,8 @@ class GroupCalibrator(ScoredByModel, TransformerMixin, RegressorMixin, BaseEstim
     bins : int, default 20
         Number of bins with equal shares of the scores; not used by "isotonic" and "platt".
     bandwidth : float, optional
-        Of the kernel ("near_unbiased" and "published"). Default: the paper's rule with the group's number of users (or
-        rows), scaled to the range of most scores if some are not in [0, 1].
+        Of the kernel ("near_unbiased" and "published"). Default: the rule of `predictive_parity` with the number of
+        users (or rows) of the group, times a factor from 1/4 to 2 by cross-validation; "published" has the rule alone.
     monotone : bool, default False
         Whether calibrated scores must not fall as the score rises. ("isotonic" always ensures this; a falling "platt"
         curve is replaced by the group's mean outcome.)
@@ -318,7 +318,7 @@ class GroupCalibrator(ScoredByModel, TransformerMixin, RegressorMixin, BaseEstim
         vote = votes(columns, sample_weight)
         score, counted = columns.numbers[:, 0], vote.weighted > 0
         axis = Axis.between(float(score[counted].min(initial=np.inf)), float(score[counted].max(initial=-np.inf)))
-        if not axis.unit and counted.any():
+        if counted.any() and not (axis.unit and self.method == "published"):
             # One score far out must not widen every kernel.
             axis = axis.focused_on(score[counted], vote.weighted[counted])
         # Between two score scales a curve need not be an outcome: bounds would only map unlike scores onto one.
