@@ -95,6 +95,10 @@ composite("level/user", user="user", level="user")
 composite("level/aggregate", user="user", level="aggregate")
 composite("reference", groups="group", reference={"group": "a"})
 composite("alpha", alpha=0.2)
+composite("weights", weights=[2.0, 1.0], then=lambda r: [r.better, r.joint, r.better_weights([1.0, 0.0])])
+composite("tolerance", weights=[0.5, 0.5], tolerance=0.9)
+composite("order/false", order=False)
+composite("order/number", order=0.3)
 composite("depth-2", groups=[iso.cut("age", [40]), "sex"], depth=2)
 composite("count", count="count")
 composite("weight", weight="weight")
@@ -131,6 +135,7 @@ marginal("missing/drop", GAPS, missing="drop", missing_group="drop")
 marginal("missing/level", GAPS, missing="drop", missing_group="level")
 marginal("missing/raise", missing="raise", missing_group="raise")
 marginal("high", threshold=0.9)
+marginal("threshold/groups", threshold={"a": 0.35, "b": 0.45, "c": 0.4})
 marginal("engine/duckdb", Late(lambda: tables.in_engine("duckdb", TABLE)))
 
 # Equal thresholds.
@@ -144,6 +149,9 @@ for _direction in ("both", "raise", "lower"):
     thresholds(f"direction/{_direction}", target="tpr", direction=_direction, change="all")
 thresholds("randomize", target="equalized_odds", randomize=True, change="all")
 thresholds("randomize/points", target="tpr", randomize=True, score="points", threshold=500, change="all")
+thresholds("threshold/groups", target="tpr", threshold={"a": 0.35, "b": 0.45, "c": 0.4})
+thresholds("threshold/groups/margin", threshold={"a": 0.35, "b": 0.45, "c": 0.4}, change="all")
+thresholds("groups/two", target="tpr", groups=["group", "sex"])
 thresholds("user", user="user")
 thresholds("level/user", user="user", level="user")
 thresholds("level/aggregate", user="user", level="aggregate")
@@ -181,6 +189,27 @@ metrics("missing/raise", missing="raise", missing_group="raise")
 metrics("engine/duckdb", Late(lambda: tables.in_engine("duckdb", TABLE)))
 metrics("then/warnings", TABLE.head(40), then=lambda made: [made.warnings, made.provenance.dropped])
 
+metrics("then/changes", score={"before": "s", "after": "better"}, then=lambda made: made.changes())
+metrics("then/changes/against", score=["s", "better", "r"], then=lambda made: made.changes("better", alpha=0.1))
+
+
+def evaluated(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> None:
+    _calls.add("evaluate_calibrators", name, data, then=then, **(ROLES | {"splits": 2, "rng": 1} | options))
+
+
+# Calibrators compared.
+evaluated("plain", then=lambda made: made.changes())
+evaluated("user", user="user")
+evaluated("level/aggregate", user="user", level="aggregate")
+evaluated("calibrators", calibrators=["binning", "isotonic"])
+evaluated("calibrators/named", calibrators=Late(lambda: {"few bins": iso.GroupCalibrator(bins=5)}))
+evaluated("method/published", method="published", splits=3)
+evaluated("amount", outcome="amount")
+evaluated("weight", weight="weight")
+evaluated("missing/drop", GAPS, missing="drop", missing_group="drop")
+evaluated("refuses/count", count="count")
+evaluated("refuses/calibrators", calibrators={"none": 3})
+
 # Estimators.
 Y, Z = TABLE["y"].to_numpy(), TABLE.select("y", "z")
 ROWS = TABLE.select("s", "r", "group", "sex", "user")
@@ -212,6 +241,23 @@ def regression() -> Any:
     return LinearRegression()
 
 
+def classifier() -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression()
+
+
+FEATURES = TABLE.select("s", "r", "group", "user")
+calibrator("estimator", FEATURES, estimator=Late(classifier), score_column=0)
+calibrator("estimator/user", FEATURES, estimator=Late(classifier), score_column=0, user="user", cv=3)
+rule("estimator", FEATURES, estimator=Late(classifier), score_column=0, target="tpr", user="user")
+rule("estimator/cv", FEATURES, estimator=Late(classifier), score_column=0, target="tpr", user="user", cv=3)
+rule("direction/raise", target="tpr", direction="raise", change="all")
+rule("level/aggregate", user="user", level="aggregate")
+rule("cluster", target="tpr", cluster="user")
+rule("bandwidth", bandwidth=0.2)
+rule("resamples", target="tpr", resamples=50, change="all")
+rule("threshold/groups", target="tpr", threshold={"a": 0.35, "b": 0.45, "c": 0.4})
 for _method in ("near_unbiased", "published", "binning", "isotonic", "platt"):
     calibrator(f"method/{_method}", method=_method)
     calibrator(f"method/{_method}/monotone", method=_method, monotone=True)
@@ -280,12 +326,17 @@ thresholds("refuses/bandwidth", target="tpr", bandwidth=0.1)
 thresholds("refuses/level", target="tpr", user="user", level="user")
 thresholds("refuses/randomize", randomize=True)
 thresholds("refuses/direction-capacity", target="tpr", direction="raise", capacity=0.3)
-thresholds("refuses/groups", target="tpr", groups=["group", "sex"])
+thresholds("refuses/groups", target="tpr", groups=["group", iso.where("young", iso.col("age") < 30)])
+thresholds("refuses/threshold-groups", target="tpr", threshold={"a": 0.35})
+marginal("refuses/threshold-groups", threshold={"a": 0.35, "b": 0.45, "c": 0.4, "d": 0.5})
+composite("refuses/weights", weights=[1.0])
 thresholds("refuses/target", target="recall")
 thresholds("refuses/not-binary", target="tpr", outcome="amount")
 metrics("refuses/score", score=3)
 metrics("refuses/groups", groups=["group", "sex"])
 calibrator("refuses/unused", method="platt", bins=5)
+calibrator("refuses/estimator", estimator="logistic", score_column=0)
+calibrator("refuses/estimator-score", FEATURES, estimator=Late(classifier))
 calibrator("refuses/onto", onto={"group": "z"})
 calibrator("refuses/onto-columns", onto={"sex": "f"})
 calibrator("refuses/column", score_column="t")

@@ -323,7 +323,7 @@ def test_outcomes_known_of_the_selected_alone_are_told() -> None:
     assert "accuracy is not known" in result.warnings[0]
     keeps = f"Every group keeps the present threshold. Selected overall: {100 * known:.1f} %."
     assert result.findings()[0] == keeps
-    with pytest.raises(UsageError, match=r"not known for anybody with a score below 0.5.*outcome_at_margin"):
+    with pytest.raises(UsageError, match=r"not known for anybody with a score below the threshold.*outcome_at_margin"):
         equalize_thresholds(data, target="tpr", missing="drop", **asked)
 
 
@@ -431,8 +431,8 @@ def test_falling_outcomes_are_seen() -> None:
 
 def test_thresholds_refuse() -> None:
     data = margins(500)
-    with pytest.raises(UsageError):
-        equalize_thresholds(data | {"h": data["g"]}, **(AT_HALF | {"groups": ["g", "h"]}))
+    with pytest.raises(UsageError, match="thresholds are set for disjoint groups"):
+        equalize_thresholds(data, **(AT_HALF | {"groups": ["g", iso.where("low", iso.col("s") < 0.2)]}))
     with pytest.raises(UnknownOption):
         equalize_thresholds(data, **(AT_HALF | {"direction": "up"}))
     lost = {k: v[(data["g"] != "b") | (data["s"] < 0.5)] for k, v in data.items()}
@@ -453,7 +453,7 @@ def test_thresholds_refuse() -> None:
         ({"target": "tpr", "direction": "raise", "capacity": 0.2}, UsageError, "capacity: .* cannot keep a rate"),
         ({"capacity": 1.5}, UsageError, "capacity"),
         ({"threshold": 2.0, "target": "tpr"}, EmptyFrame, "threshold: no row has a score of 2 or more"),
-        ({"threshold": -1.0, "target": "tpr"}, UsageError, "threshold: every score is -1 or more"),
+        ({"threshold": -1.0, "target": "tpr"}, UsageError, "threshold: every score reaches -1.0"),
         ({"outcome": "s", "target": "tpr"}, NotBinary, "outcome: column 's' has values that are neither 0 nor 1"),
     ],
 )

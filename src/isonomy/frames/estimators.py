@@ -100,7 +100,7 @@ def read_columns(
     if np.abs(checked).max(initial=0.0) > LARGEST:
         raise UsageError(f"{argument}: holds numbers beyond {LARGEST:g}, which cannot be computed with; rescale them.")
     parts = [levels(column_of(table, name, "groups"), "groups") for name in groups]
-    codes, keys = _crossed(parts, len(checked))
+    codes, keys = crossed_levels(parts, len(checked))
     users = None if user is None else user_codes(column_of(table, user, "user"), "user")
     return Columns(checked, codes, keys, users)
 
@@ -332,7 +332,7 @@ def _sorted(keys: list[Hashable]) -> list[Hashable]:
         return sorted(keys, key=lambda key: (key is None, kind(key), repr(key)))
 
 
-def _crossed(parts: list[Levels], size: int) -> tuple[IntArray, tuple[Key, ...]]:
+def crossed_levels(parts: list[Levels], size: int) -> tuple[IntArray, tuple[Key, ...]]:
     if not parts:
         return np.zeros(size, dtype=np.intp), ((),)
     shape = [len(values) for _, values in parts]

@@ -6,6 +6,7 @@ The estimators that correct scores load scikit-learn and are imported only when 
 from typing import TYPE_CHECKING
 
 from isonomy.scores.composites import CompositeResult, composite_parity
+from isonomy.scores.evaluation import evaluate_calibrators
 from isonomy.scores.margins import MarginalResult, marginal_outcomes
 from isonomy.scores.measures import CalibrationMetrics, calibration_metrics
 from isonomy.scores.parity import ParityResult, predictive_parity
@@ -26,6 +27,7 @@ __all__ = [
     "calibration_metrics",
     "composite_parity",
     "equalize_thresholds",
+    "evaluate_calibrators",
     "marginal_outcomes",
     "predictive_parity",
     "split_users",

@@ -13,8 +13,9 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, TransformerMixin, clone
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, has_fit_parameter
+from sklearn.model_selection import GroupKFold, cross_val_predict
+from sklearn.utils import Tags, _safe_indexing
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, has_fit_parameter, validate_data
 
 from isonomy.errors import UsageError
 from isonomy.frames import open_source
@@ -26,7 +27,11 @@ from isonomy.frames.estimators import (
     Votes,
     about,
     as_tuple,
+    column_of,
+    crossed_levels,
     eager,
+    known_columns,
+    levels,
     names_of,
     outcomes,
     read_columns,
@@ -40,9 +45,10 @@ from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from isonomy.numerics.status import Status
 from isonomy.options import Alpha, Draws, Finite, Fraction, Number, Positive, Seeded, check_parameters, checked, resolve
 from isonomy.scores import words
+from isonomy.scores.read import Level, threshold_of_each
 from isonomy.scores.smoothing.kernels import Axis
 from isonomy.scores.smoothing.maps import Calibration, Model, each_predicted, fit_map, fit_surface, identity, onto
-from isonomy.scores.smoothing.targets import Target
+from isonomy.scores.smoothing.targets import Direction, Target
 from isonomy.scores.thresholds import Change, ThresholdsPlan, decide, estimate, read
 
 Size = Annotated[float, Number(least=0)]
@@ -122,11 +128,88 @@ class GroupEstimator(Renamed):
         return tags
 
 
+class ScoredByModel(GroupEstimator):
+    """A mixin: the score is a column of X, or that of an ``estimator`` which sees all columns but groups and people.
+
+    An estimator scores the rows of ``fit`` out of fold, so that no row is scored by a model that has seen it.
+    """
+
+    estimator: object
+    cv: object
+    score_column: Column
+
+    def _scored(self, X: object, y: object = None, sample_weight: object = None, *, reset: bool) -> Columns:
+        """The scores and groups of X, after the estimator has been fitted if this is a fit (``reset``)."""
+        if self.estimator is None:
+            return self._columns(X, (self.score_column,), reset=reset)
+        refuse_unfit(self.estimator, "classifier or regressor")
+        if self.score_column != 0:
+            raise UsageError(
+                f"score_column: {self.score_column!r} has no effect with an estimator, which makes scores."
+            )
+        frame = eager(X)
+        refuse_empty(frame)
+        if reset:
+            validate_data(self, X, skip_check_array=True)
+        groups = as_tuple(self.groups)
+        people = [column for column in (self.user, getattr(self, "cluster", None)) if column is not None]
+        taken = known_columns(self, X, (*groups, *people))
+        if frame is None:
+            table = np.asarray(X)
+            features: object = np.delete(table, [int(column) % table.shape[1] for column in taken], axis=1)
+        else:
+            named = {column if isinstance(column, str) else frame.columns[column] for column in taken}
+            seen = [str(name) for name in getattr(self, "feature_names_in_", frame.columns)]
+            features = frame.select([name for name in seen if name not in named]).to_native()
+        read = [column_of(frame if frame is not None else table, name, "groups") for name in taken[: len(groups)]]
+        user = (
+            None
+            if not reset or self.user is None
+            else column_of(table if frame is None else frame, taken[len(groups)], "user")
+        )
+        codes = None if user is None else user_codes(user, "user")
+        score = self._responses(features) if not reset else self._out_of_fold(features, y, sample_weight, codes)
+        crossed, keys = crossed_levels([levels(values, "groups") for values in read], score.size)
+        return Columns(score[:, None], crossed, keys, codes)
+
+    def _out_of_fold(self, features: object, y: object, sample_weight: object, user: IntArray | None) -> FloatArray:
+        """Fit the estimator, and score every row by a model of the other folds; rows without an outcome by it."""
+        outcome = outcomes(np.asarray(self._required(y)).ravel())
+        known = np.flatnonzero(np.isfinite(outcome))
+        rows = _safe_indexing(features, known)
+        user = None if user is None else user[known]
+        folds = (GroupKFold() if user is not None else 5) if self.cv is None else self.cv
+        weighted = sample_weight is not None and has_fit_parameter(self.estimator, "sample_weight")
+        params = {"sample_weight": np.asarray(sample_weight)[known]} if weighted else {}
+        target = outcome[known].astype(int) if np.all(outcome[known] * (1 - outcome[known]) == 0) else outcome[known]
+        held_out = cross_val_predict(
+            self.estimator, rows, target, groups=user, cv=folds, method=response_of(self.estimator), params=params
+        )
+        self.estimator_ = clone(self.estimator).fit(rows, target, **params)
+        score = self._responses(features)
+        score[known] = held_out[:, 1] if held_out.ndim == 2 else held_out
+        return score
+
+    def _responses(self, features: object) -> FloatArray:
+        response = np.asarray(getattr(self.estimator_, response_of(self.estimator_))(features), dtype=np.float64)
+        return response[:, 1] if response.ndim == 2 else response
+
+
+def response_of(estimator: object) -> str:
+    """The method with which an estimator scores rows."""
+    return next(name for name in ("predict_proba", "decision_function", "predict") if hasattr(estimator, name))
+
+
+def refuse_unfit(estimator: object, kind: str) -> None:
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+        raise UsageError(f"estimator: {estimator!r} is not allowed; give None or a scikit-learn {kind}.")
+
+
 # ---- one score
 
 
 @dataclass(eq=False, repr=False)
-class GroupCalibrator(GroupEstimator, TransformerMixin, RegressorMixin, BaseEstimator):
+class GroupCalibrator(ScoredByModel, TransformerMixin, RegressorMixin, BaseEstimator):
     """Make a score mean the same thing in every group, by calibrating each group separately.
 
     Each group's score s is replaced by an estimate of E[Y | S = s, G = g]; two groups with equal calibrated scores then
@@ -148,8 +231,8 @@ class GroupCalibrator(GroupEstimator, TransformerMixin, RegressorMixin, BaseEsti
     bins : int, default 20
         Number of bins with equal shares of the scores; not used by "isotonic" and "platt".
     bandwidth : float, optional
-        Of the kernel ("near_unbiased" and "published"). Default: the paper's rule with the group's number of users (or
-        rows), scaled to the range of most scores if some are not in [0, 1].
+        Of the kernel ("near_unbiased" and "published"). Default: the rule of `predictive_parity` with the number of
+        users (or rows) of the group, times a factor from 1/4 to 2 by cross-validation; "published" has the rule alone.
     monotone : bool, default False
         Whether calibrated scores must not fall as the score rises. ("isotonic" always ensures this; a falling "platt"
         curve is replaced by the group's mean outcome.)
@@ -158,6 +241,12 @@ class GroupCalibrator(GroupEstimator, TransformerMixin, RegressorMixin, BaseEsti
         its score scale instead of onto outcomes. Its own scores do not change.
     min_size : int, default 50
         A group with fewer users (rows) than this, or not seen in fit, gets the calibrator of everybody together.
+    estimator : classifier or regressor, optional
+        A scikit-learn estimator that makes the score from all columns of X except ``groups`` and ``user``, by
+        ``predict_proba``, ``decision_function`` or ``predict``. ``fit`` calibrates scores out of fold, and then fits it
+        on all rows (``estimator_``); ``sample_weight`` is passed on if its ``fit`` takes one. Default: X has the score.
+    cv : int, splitter or None, default None
+        The folds, as in scikit-learn. Default: five; with ``user``, a user's rows are in one fold.
 
     Attributes
     ----------
@@ -201,6 +290,8 @@ class GroupCalibrator(GroupEstimator, TransformerMixin, RegressorMixin, BaseEsti
     monotone: bool = False
     onto: Named | None = None
     min_size: Size = 50
+    estimator: object = None
+    cv: object = None
 
     def fit(self, X: object, y: object, sample_weight: object = None) -> GroupCalibrator:
         """Fit one calibrator per group, and one for everybody.
@@ -216,7 +307,7 @@ class GroupCalibrator(GroupEstimator, TransformerMixin, RegressorMixin, BaseEsti
                     f"{name}: {value!r} has no effect with method={self.method!r}; leave it at {default!r}, or choose "
                     "another method."
                 )
-        columns = self._columns(X, (self.score_column,), reset=True)
+        columns = self._scored(X, y, sample_weight, reset=True)
         with about("y", (TypeError, ValueError)):
             outcome = outcomes(column_or_1d(self._required(y), warn=True))
         self._same_length(outcome, columns)
@@ -227,7 +318,7 @@ class GroupCalibrator(GroupEstimator, TransformerMixin, RegressorMixin, BaseEsti
         vote = votes(columns, sample_weight)
         score, counted = columns.numbers[:, 0], vote.weighted > 0
         axis = Axis.between(float(score[counted].min(initial=np.inf)), float(score[counted].max(initial=-np.inf)))
-        if not axis.unit and counted.any():
+        if counted.any() and not (axis.unit and self.method == "published"):
             # One score far out must not widen every kernel.
             axis = axis.focused_on(score[counted], vote.weighted[counted])
         # Between two score scales a curve need not be an outcome: bounds would only map unlike scores onto one.
@@ -249,7 +340,7 @@ class GroupCalibrator(GroupEstimator, TransformerMixin, RegressorMixin, BaseEsti
         A group not seen in fit gets the calibrator of everybody together, with a warning.
         """
         check_is_fitted(self)
-        columns = self._columns(X, (self.score_column,), reset=False)
+        columns = self._scored(X, reset=False)
         return self._predict_groups(columns, lambda key, s: self.calibrators_.get(key, self.pooled_)(s[:, 0]))
 
     def transform(self, X: object) -> FloatArray:
@@ -347,10 +438,7 @@ class MultiObjectiveCalibrator(GroupEstimator, TransformerMixin, MultiOutputMixi
         check_parameters(self, self.get_params(deep=False))
         refuse_empty(eager(X))
         if self.estimator is not None:
-            if isinstance(self.estimator, type) or not hasattr(self.estimator, "fit"):
-                raise UsageError(
-                    f"estimator: {self.estimator!r} is not allowed; give None or a scikit-learn regressor."
-                )
+            refuse_unfit(self.estimator, "regressor")
             if not has_fit_parameter(self.estimator, "sample_weight"):
                 raise UsageError(
                     f"estimator: {type(self.estimator).__name__}.fit takes no sample_weight, which carries the votes "
@@ -430,7 +518,7 @@ class MultiObjectiveCalibrator(GroupEstimator, TransformerMixin, MultiOutputMixi
 
 
 @dataclass(eq=False, repr=False)
-class GroupThresholds(GroupEstimator, BaseEstimator):
+class GroupThresholds(ScoredByModel, BaseEstimator):
     """Decide new rows by group thresholds at which a rate, or the outcomes at the margin, are equal.
 
     `isonomy.equalize_thresholds` as a scikit-learn estimator: ``fit`` finds the thresholds, ``predict`` decides.
@@ -439,20 +527,26 @@ class GroupThresholds(GroupEstimator, BaseEstimator):
     ----------
     target : str, default "outcome_at_margin"
         What is made equal, as in `isonomy.equalize_thresholds`.
-    threshold : float, default 0.5
-        The present threshold.
+    threshold : float or mapping, default 0.5
+        The present threshold, or that of each group.
     score_column : str or int, default 0
         The score, a column of X by name (frames) or number. (``score`` is the name of a method in scikit-learn.)
     groups : str, int or sequence of them
         The columns that define the groups. Several mean their intersection.
     user : str or int, optional
         The column that identifies users; needed by ``fit`` only.
-    capacity, change, randomize, alpha
+    cluster : str or int, optional
+        The column of rows that vary together, if these are wider than users; needed by ``fit`` only.
+    capacity, change, direction, randomize, level, bandwidth, alpha
         As in `isonomy.equalize_thresholds`.
+    resamples : int, default 0
+        Number of bootstrap samples behind the intervals of the thresholds; 0: no intervals.
+    estimator, cv
+        As in `GroupCalibrator`: a classifier that makes the score.
     unknown : {"present", "error"}, default "present"
         What to do with a group that was not seen in ``fit``: decide it by the present threshold and warn, or refuse.
     random_state : int, Generator or None, default None
-        Seed of the lotteries, if there are any: with an int the same rows get the same decisions each time.
+        Seed of the intervals, and of lotteries: with an int the same rows get the same decisions each time.
 
     Attributes
     ----------
@@ -461,6 +555,8 @@ class GroupThresholds(GroupEstimator, BaseEstimator):
     thresholds_, lottery_, probability_ : numpy.ndarray
         One entry per group: people are selected from the threshold up, and with the probability from ``lottery_`` up
         to the threshold.
+    thresholds_low_, thresholds_high_ : numpy.ndarray
+        The intervals of the thresholds, if ``resamples`` is not 0.
     pvalue_, target_ : float
         The p-value of equality at the present threshold, and the common value aimed at.
     status_ : tuple
@@ -484,14 +580,21 @@ class GroupThresholds(GroupEstimator, BaseEstimator):
 
     target: Target = "outcome_at_margin"
     _: KW_ONLY
-    threshold: Finite = 0.5
+    threshold: Finite | Mapping[Any, Finite] = 0.5
     score_column: Column = 0
     groups: Column | Sequence[Column] = ()
     user: Column | None = None
+    cluster: Column | None = None
     capacity: Fraction | None = None
     change: Change = "shown"
+    direction: Direction = "both"
     randomize: bool = False
+    level: Level | None = None
+    bandwidth: Positive | None = None
     alpha: Alpha = 0.05
+    resamples: Annotated[int, Number(least=0, most=100_000, whole=True)] = 0
+    estimator: object = None
+    cv: object = None
     unknown: Literal["present", "error"] = "present"
     random_state: Seeded = None
 
@@ -504,35 +607,41 @@ class GroupThresholds(GroupEstimator, BaseEstimator):
         check_parameters(self, self.get_params(deep=False))
         if not as_tuple(self.groups):
             raise UsageError("groups: none given; name the columns of X that say which group a row belongs to.")
-        rows = self._columns(X, (self.score_column,), reset=True)
+        rows = self._scored(X, y, sample_weight, reset=True)
         table: dict[str, object] = {"score": rows.numbers[:, 0], "group": rows.group}
         if rows.user is not None:
             table["user"] = rows.user
+        if self.cluster is not None:
+            frame = eager(X)
+            table["cluster"] = user_codes(
+                column_of(np.asarray(X) if frame is None else frame, self.cluster, "cluster"), "cluster"
+            )
         if y is not None or self.target != "selection_rate":
             outcome = outcomes(np.asarray(self._required(y)).ravel())
             self._same_length(outcome, rows)
             table["outcome"] = outcome
         if sample_weight is not None:
             table["weight"] = np.asarray(sample_weight).ravel()
-        shared = ("threshold", "target", "capacity", "change", "randomize", "alpha")
+        names = {code: (" & ".join(map(str, key)),) for code, key in enumerate(rows.keys)}
+        by_group = isinstance(self.threshold, Mapping)
+        shared = ("target", "capacity", "change", "direction", "randomize", "level", "bandwidth", "alpha", "resamples")
         plan = ThresholdsPlan(
-            open_source(table, weight="weight" if "weight" in table else None),
+            open_source(table, **{name: name for name in ("weight", "cluster") if name in table}),
             **{name: getattr(self, name) for name in shared},
+            threshold=threshold_of_each(names, self.threshold) if by_group else self.threshold,
             outcome="outcome" if "outcome" in table else None,
             score="score",
             groups="group",
-            direction="both",
             user="user" if "user" in table else None,
-            level=None,
-            bandwidth=None,
-            resamples=0,
         )
         sample = read(plan)
-        columns = decide(estimate(sample, plan, np.random.default_rng(0)), sample, plan)
+        columns = decide(estimate(sample, plan, np.random.default_rng(self.random_state)), sample, plan)
         self.groups_ = tuple(rows.keys[int(str(group.items[0][1]))] for group in columns["groups"])
-        self.thresholds_, self.lottery_ = columns["thresholds"], columns["lottery"]
-        self.probability_, self.status_ = columns["probability"], tuple(map(Status, map(str, columns["status"])))
-        self.pvalue_, self.target_ = columns["pvalue"], columns["target"]
+        for name in ("thresholds", "lottery", "probability", "pvalue", "target"):
+            setattr(self, f"{name}_", columns[name])
+        if self.resamples:
+            self.thresholds_low_, self.thresholds_high_ = columns["thresholds_low"], columns["thresholds_high"]
+        self.status_ = tuple(map(Status, map(str, columns["status"])))
         return self
 
     def predict(self, X: object) -> IntArray:
@@ -546,15 +655,17 @@ class GroupThresholds(GroupEstimator, BaseEstimator):
     def predict_chance(self, X: object) -> FloatArray:
         """The chance of being selected: 0 or 1, or a value in between in a lottery."""
         check_is_fitted(self)
-        columns = self._columns(X, (self.score_column,), reset=False)
+        columns = self._scored(X, reset=False)
         place = {key: k for k, key in enumerate(self.groups_)}
         unknown = [key for key in columns.keys if key not in place]
-        if unknown and self.unknown == "error":
-            raise UsageError(words.unseen_groups(unknown, "error"))
+        by_group = isinstance(self.threshold, Mapping)
+        if unknown and (self.unknown == "error" or by_group):
+            raise UsageError(words.unseen_groups(unknown, "no threshold" if by_group else "error"))
         if unknown:
             warnings.warn(words.unseen_groups(unknown, "present"), UserWarning, stacklevel=2)
         code = np.array([place.get(key, len(place)) for key in columns.keys])[columns.group]
-        high, low = (np.append(values, self.threshold)[code] for values in (self.thresholds_, self.lottery_))
+        present = np.nan if by_group else self.threshold
+        high, low = (np.append(values, present)[code] for values in (self.thresholds_, self.lottery_))
         score = columns.numbers[:, 0]
         return np.where(score >= high, 1.0, np.where(score >= low, np.append(self.probability_, 1.0)[code], 0.0))
 

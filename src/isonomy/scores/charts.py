@@ -59,7 +59,7 @@ def _differences(result: ParityResult, table: str) -> Panel:
     pointwise = result.provenance.options.get("adjust") == "none"
     axis = "Difference, pointwise intervals" if pointwise else "Difference, simultaneous band"
     chart = _banded(base, "pair", "difference", (axis, "points" if result.binary else ""), [charts.rule("y")], 1)
-    return chart.properties(title="Difference, and none (dashed)")
+    return chart.properties(title="Difference between groups (dashed line: no difference)")
 
 
 def _minus(result: PairEvidence, i: int) -> str:
@@ -131,7 +131,7 @@ def thresholds(result: ThresholdsResult) -> alt.TopLevelMixin:
 
 def _moves(result: ThresholdsResult, k: int) -> Panel:
     groups, size = [theme.short(label) for label in result.labels], len(result.labels)
-    present = [result.threshold] * size
+    present = result.present.tolist()
     values = theme.data(
         {
             "group": groups * 2,

@@ -1,4 +1,8 @@
-"""Composite parity: does every weighted sum of several scores mean the same thing for every group?"""
+"""Composite parity: does every weighted sum of several scores mean the same thing for every group?
+
+Also whether each score is calibrated given all of them (the condition of Lemma 1), and which weights would predict the
+weighted outcome better.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +13,40 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
 
 import numpy as np
+from scipy import special
 
 from isonomy.errors import UsageError
 from isonomy.frames import Groups
-from isonomy.inference import conclude
-from isonomy.inference.multiplicity import normal_draws
-from isonomy.numerics import resampling
+from isonomy.inference import Verdict, conclude
+from isonomy.inference.multiplicity import normal_draws, smallest
+from isonomy.numerics import resampling, tails
 from isonomy.numerics.arrays import FloatArray, IntArray
-from isonomy.options import Alpha, Column, Names, Number, RowOptions, Seeded, Whole
-from isonomy.results import Columns, column, open_call, question
+from isonomy.options import Alpha, Column, Names, Number, Positive, RowOptions, Seeded, Tolerance, Whole
+from isonomy.results import Columns, column, open_call, question, storable
 from isonomy.results.columns import join_tables
 from isonomy.scores import words
-from isonomy.scores.pairs import MOST_PAIRS, PairEvidence, line_status, pair_lines, pair_starts
+from isonomy.scores.pairs import (
+    MOST_PAIRS,
+    OrderedEvidence,
+    PairEvidence,
+    Reversal,
+    conclude_parity,
+    line_status,
+    pair_lines,
+    pair_starts,
+)
 from isonomy.scores.read import Level, RowVotes, ScorePlan, ScoreRows, read_votes, table_groups
-from isonomy.scores.smoothing.comparisons import enough, fit_curves, judge, orthogonal, pool, span, walk
+from isonomy.scores.smoothing.comparisons import (
+    fit_curves,
+    interval_means,
+    judge,
+    ordering,
+    orthogonal,
+    pool,
+    span,
+    supported,
+    walk,
+)
 from isonomy.scores.smoothing.kernels import BINS, Smoother
 from isonomy.scores.smoothing.moments import Pair, VoteMoments
 
@@ -33,6 +57,7 @@ STEPS = {2: 10, 3: 5, 4: 3}  # of the lattice of weights, by the number of score
 MOST_SCORES = max(STEPS)
 MOST_ROWS = 2**20
 LINES = 2**11  # users at a time
+USERS = 30  # effective users for each number in the test of joint calibration
 
 
 # ---- call
@@ -54,7 +79,10 @@ def composite_parity(
     groups: Groups,
     user: Column | None = None,
     level: Level | None = None,
+    weights: Sequence[float] | None = None,
     reference: Mapping[str, object] | None = None,
+    tolerance: Tolerance = None,
+    order: bool | Positive | None = None,
     alpha: Alpha = 0.05,
     resamples: Annotated[int, Number(least=100, most=100_000, whole=True)] = 2_000,
     depth: Whole = 1,
@@ -64,8 +92,8 @@ def composite_parity(
     """Does every weighted sum of several scores mean the same thing for every group?
 
     Null hypothesis: for all nonnegative weights w, E[sum w_k Y^k | sum w_k S^k = s, G = g] is the same for all groups
-    (section 5 of the paper). The weights on a lattice of the simplex are tested together, by their joint law. Users are
-    assumed to be independent. The order of scores is not tested.
+    (section 5 of the paper), and composite scores are in order. The weights on a lattice of the simplex are tested
+    together, by their joint law. Users are assumed to be independent.
 
     Parameters
     ----------
@@ -73,8 +101,12 @@ def composite_parity(
         Any table isonomy reads, of up to a million rows.
     outcomes, scores : sequence of str
         Columns: two to four scores, and an outcome for each, in the same order.
-    groups, user, level, reference, alpha, resamples, depth, rng
-        As in `predictive_parity`.
+    weights : sequence of float, optional
+        The weights in production, one for each score: only this weighted sum is tested, and weights that would predict
+        the weighted outcome better are estimated. Default: all weights of at least 0 that sum to 1, on a lattice.
+    groups, user, level, reference, tolerance, order, alpha, resamples, depth, rng
+        As in `predictive_parity`. A tolerance is in the unit of the weighted outcome; the order is tested for all
+        weights, adjusted by Bonferroni's method.
     **rows
         count, weight, cluster, missing, missing_group: see `isonomy.RowOptions` and `predictive_parity`.
 
@@ -83,10 +115,18 @@ def composite_parity(
     CompositeResult
         ``to_frame()`` has one row for each pair of groups and each choice of weights: the clearest ``disparity`` over
         all scores, ``pvalue`` (with these weights alone), ``adjusted_pvalue`` and ``verdict`` (of the pair, over all
-        weights). `worst_weights` has the weights under which each pair differs most clearly.
+        weights). `worst_weights` has the weights under which each pair differs most clearly. ``joint`` has the test of
+        Lemma 1's condition for each score; `better_weights` has the best weights in the sense of squared error.
 
     Notes
     -----
+    Lemma 1: if E[Y^k | S^1..S^K] = S^k for every k, every composite score is calibrated. Each score is tested by
+    Hotelling's law of the sums, by user, of Y^k - S^k times 1, the scores, their squares and their products. If the
+    condition fails, weights other than w may predict sum w_k Y^k better: B w, where column k of B has the coefficients
+    of the regression of Y^k on all scores without a constant. (The paper prints Y^k for S^k in the better composite.)
+
+    A composite outcome that is not 0/1 may be too skewed to be tested (status "skewed"; see `predictive_parity`).
+
     When it misleads: with few users, or if groups differ only under weights between the points of the lattice (steps of
     0.1 for two scores, 0.2 for three).
 
@@ -108,12 +148,14 @@ def composite_parity(
     """
     plan, rng, record = open_call("composite_parity", CompositePlan, locals())
     tables, votes = read(plan)
-    columns = estimate(tables, plan, rng)
+    columns, orders = estimate(tables, plan, rng)
     return CompositeResult(
         **columns,
-        **decide(columns, plan),
-        null=words.COMPOSITE_NULL,
+        **decide(columns, orders, plan),
+        **jointly(votes, plan),
+        null=words.composite_null(plan.tolerance, given=plan.weights is not None, order=plan.order_tested),
         notes=(),
+        tolerance=plan.tolerance,
         provenance=record(rows=votes.rows, dropped=votes.dropped, **plan.rows.provenance),
         scores=plan.columns[1],
         alpha=plan.alpha,
@@ -130,6 +172,8 @@ class CompositePlan(ScorePlan):
 
     outcomes: str | Sequence[str]
     scores: str | Sequence[str]
+    weights: Sequence[float] | None
+    order: bool | float | None
 
     def __post_init__(self) -> None:
         outcomes, scores = self.columns
@@ -141,6 +185,9 @@ class CompositePlan(ScorePlan):
         for outcome, score in zip(outcomes, scores, strict=True):
             self.source.require(outcomes=outcome, scores=score)
         ScorePlan.__post_init__(self)
+        given = self.composites[0]
+        if given.size != len(scores) or not np.all(np.isfinite(given)) or not given.any():
+            raise UsageError(f"weights: {self.weights!r}; give a finite number for each of the {len(scores)} scores.")
 
     @cached_property
     def columns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -156,12 +203,22 @@ class CompositePlan(ScorePlan):
         return self.reading(outcome, score)
 
     @cached_property
-    def weights(self) -> FloatArray:
-        """Weights of at least 0 that sum to 1, on a lattice: (weights, scores)."""
+    def composites(self) -> FloatArray:
+        """The weights given, or weights of at least 0 that sum to 1, on a lattice: (weights, scores)."""
+        if self.weights is not None:
+            return np.asarray(self.weights, dtype=np.float64)[None]
         scores = len(self.columns[1])
         last = STEPS[scores] + scores - 1
         bars = combinations(range(last), scores - 1)
         return np.array([np.diff((-1, *bar, last)) - 1 for bar in bars], dtype=np.float64) / STEPS[scores]
+
+    @property
+    def order_tested(self) -> bool:
+        return self.order is None or bool(self.order)
+
+    @property
+    def order_tolerance(self) -> float | None:
+        return self.tolerance if self.order is None or isinstance(self.order, bool | np.bool_) else float(self.order)
 
 
 # ---- read
@@ -177,85 +234,112 @@ def read(plan: CompositePlan) -> tuple[list[list[VoteMoments]], RowVotes]:
             "users."
         )
     user = np.arange(votes.vote.size) if votes.user is None else votes.user
-    outcome, score = (
-        np.column_stack([votes.numbers[f"{part}[{k}]"] for k in range(len(names))]) for part, names in parts.items()
-    )
+    score, outcome = both_columns(votes, plan)
     tables = []
     for partition in votes.partitions:
         groups, codes = table_groups(partition)
         composites = []
-        for weight in plan.weights:
+        for weight in plan.composites:
             s, y = score @ weight, outcome @ weight
+            binary = bool(np.all(y * (1 - y) == 0))
             lines = (codes, s, y, votes.vote, votes.lines, user)
             composites.append(
-                VoteMoments.from_rows(partition.title, groups, False, votes.axis(s), *lines, products=False)
+                VoteMoments.from_rows(partition.title, groups, binary, votes.axis(s), *lines, products=False)
             )
         tables.append(composites)
     return tables, votes
 
 
+def both_columns(votes: RowVotes, plan: CompositePlan) -> FloatArray:
+    """The scores and the outcomes of all rows: (2, rows, scores)."""
+    size = range(len(plan.columns[1]))
+    return np.array([np.column_stack([votes.numbers[f"{part}[{k}]"] for k in size]) for part in ("scores", "outcomes")])
+
+
 # ---- estimate
 
 
-def estimate(tables: Sequence[Sequence[VoteMoments]], plan: CompositePlan, rng: np.random.Generator) -> dict[str, Any]:
+def estimate(
+    tables: Sequence[Sequence[VoteMoments]], plan: CompositePlan, rng: np.random.Generator
+) -> tuple[dict[str, Any], list[Reversal]]:
     """Every pair of groups of each table, under all weights; ``pair_pvalue`` is for all weights together."""
-    parts = []
+    parts, orders, many = [], [], len(plan.composites)
     for composites, child in zip(tables, rng.spawn(len(tables)), strict=True):
         pairs = composites[0].pairs(plan.reference)
-        tests = [
-            uniform(composites, pair, plan.resamples, draws)
-            for pair, draws in zip(pairs, child.spawn(len(pairs)), strict=True)
-        ]
-        pair_pvalue, pvalues, differences = zip(*tests, strict=True)
-        parts.append(
-            {
-                **pair_lines(composites[0], pairs, len(plan.weights)),
-                "weights": np.tile(plan.weights.T, len(pairs)),
-                "disparity": np.concatenate(differences),
-                "pvalues": np.concatenate(pvalues),
-                "pair_pvalue": np.repeat(pair_pvalue, len(plan.weights)),
-            }
-        )
-    return join_tables(parts)
+        *pair_draws, order_draws = child.spawn(len(pairs) + 1)
+        tests = [uniform(composites, pair, plan, draws) for pair, draws in zip(pairs, pair_draws, strict=True)]
+        columns = {name: np.concatenate([test[name] for test in tests]) for name in tests[0]}
+        weights = np.tile(plan.composites.T, len(pairs))
+        parts.append({**pair_lines(composites[0], pairs, many), "weights": weights, **columns})
+        if plan.order_tested:
+            orders.append(worst_order(composites, plan, order_draws))
+    return join_tables(parts), orders
 
 
-def under_weights(table: VoteMoments, pair: Pair) -> dict[str, Any]:
-    """Two groups under one composite score, by the orthogonal comparison at the published bandwidth and by the walk.
+def worst_order(composites: Sequence[VoteMoments], plan: CompositePlan, rng: np.random.Generator) -> Reversal:
+    """The clearest reversal over all weights, adjusted for their number; the limit is that of all weights."""
+    labels = [group.label for group in composites[0].groups]
+    options = (labels, plan.order_tolerance, plan.alpha, plan.resamples)
+    tests = [
+        ordering(interval_means(table), *options, draws)
+        for table, draws in zip(composites, rng.spawn(len(composites)), strict=True)
+    ]
+    worst = min(tests, key=lambda test: np.nan_to_num(test["pvalue"], nan=2.0))
+    return Reversal(
+        table=composites[0].title,
+        **worst
+        | {
+            "pvalue": min(1.0, len(tests) * worst["pvalue"]) if worst["pvalue"] == worst["pvalue"] else np.nan,
+            "limit": float(np.max([test["limit"] for test in tests])),
+        },
+    )
 
-    The ``score`` and the ``difference`` at each usable point, the statistic of the ``walk`` (None if it is not known),
-    and the functionals (2 BINS, P) of either group: those of the points, then those of the walk.
+
+def under_weights(table: VoteMoments, pair: Pair, plan: CompositePlan) -> dict[str, Any]:
+    """Two groups under one composite score, by the orthogonal comparison and by the walk.
+
+    The ``score``, ``difference`` and pointwise ends at each usable point, the statistic of the ``walk`` (None if it is
+    not known), and the functionals (2 BINS, P) of either group: those of the points, then those of the walk.
     """
     grid = table.default_grid
     bandwidth = table.bandwidth(None, grid)
     smoother = Smoother(grid, bandwidth.widths(grid), 0)
-    fit = fit_curves(table, smoother)
-    usable = np.all(enough(fit.effective[list(pair)], fit.mean[list(pair)], binary=False), axis=0)
     pooled = pool(table, pair, bandwidth)
-    contrast, path = orthogonal(table, pair, pooled, smoother), walk(table, pair, pooled, alpha=None)
-    covariance, effect = contrast.law(table, pair, alpha=None)
-    usable &= np.isfinite(np.diagonal(covariance))
+    near = supported(table, pair, pooled, smoother, fit_curves(table, smoother))
+    contrast, path = orthogonal(table, pair, pooled, smoother), walk(table, pair, pooled, alpha=plan.alpha)
+    covariance, effect = contrast.law(table, pair, near, plan.alpha)
+    usable = np.isfinite(np.diagonal(covariance))
+    low, high = effect.band(tails.normal_isf(plan.alpha, sides="one"))
     steps = path.functionals if path.known else (np.empty((2, BINS, 0)),) * 2
     sides = zip(contrast.functionals, steps, strict=True)
     return {
-        "score": np.abs(judge(effect, None)[0][usable]),
+        "score": np.abs(judge(effect, plan.tolerance)[0][usable]),
         "difference": effect.value[usable],
-        "walk": path.statistic(None) * (1 - 1e-12) if path.known else None,
+        "estimated": effect.value[np.isfinite(effect.value)],
+        "ends": (low[usable].min(), high[usable].max()) if usable.any() else (np.nan, np.nan),
+        "walk": path.statistic(plan.tolerance) * (1 - 1e-12) if path.known else None,
+        "least": path.least,
         "functionals": [np.concatenate([f[..., usable], w], axis=-1).reshape(2 * BINS, -1) for f, w in sides],
     }
 
 
 def uniform(
-    tables: Sequence[VoteMoments], pair: Pair, draws: int, rng: np.random.Generator
-) -> tuple[float, FloatArray, FloatArray]:
-    """P-value of "equal under every weight", of each weight alone, and the clearest difference under each.
+    tables: Sequence[VoteMoments], pair: Pair, plan: CompositePlan, rng: np.random.Generator
+) -> dict[str, FloatArray]:
+    """The columns of a pair: its p-value under every weight, that of each weight, and the clearest difference there.
 
     The first is that of the smallest p-value over all weights of points and walk, by their joint law.
     """
-    parts = [under_weights(table, pair) for table in tables]
+    draws = plan.resamples
+    parts = [under_weights(table, pair, plan) for table in tables]
     ends = np.cumsum([0, *(part["functionals"][0].shape[1] for part in parts)])
     pvalues, difference = np.full((2, len(parts)), np.nan)
+    low, high = np.array([part["ends"] for part in parts]).T
+    columns = {"disparity": difference, "pvalues": pvalues, "pointwise_low": low, "pointwise_high": high}
+    for k, part in enumerate(parts):  # a difference that is too skewed to be tested
+        difference[k] = max(part["estimated"], key=abs, default=np.nan)
     if not ends[-1]:
-        return np.nan, pvalues, difference
+        return columns | {"pair_pvalue": np.full(len(parts), np.nan)}
     covariance = np.zeros((ends[-1], ends[-1]))  # products, over users, of what they add to each number
     for start in range(0, tables[0].tables[0].shape[0], LINES):
         lines = slice(start, start + LINES)
@@ -270,14 +354,17 @@ def uniform(
     z = normal_draws(covariance / scale[:, None] / scale[None, :], draws, rng)
     smallest = np.ones(draws)
     for k, part in enumerate(parts):
-        many, columns = part["score"].size, slice(ends[k], ends[k + 1])
+        many, place = part["score"].size, slice(ends[k], ends[k + 1])
         tests = []
         if many:
             clearest = int(np.argmax(part["score"]))
             difference[k] = part["difference"][clearest]
-            tests.append((float(part["score"][clearest]), np.abs(z[:, columns][:, :many]).max(axis=1)))
+            tests.append((float(part["score"][clearest]), np.abs(z[:, place][:, :many]).max(axis=1)))
         if part["walk"] is not None:
-            tests.append((part["walk"], span(np.cumsum((z * scale)[:, columns][:, many:], axis=1))))
+            spread = scale[place][many:]
+            # The variance of the steps is small where events are few by chance.
+            factor = max(1.0, part["least"] / max(float(np.sum(spread**2)), np.finfo(float).tiny)) ** 0.5
+            tests.append((part["walk"], span(np.cumsum(factor * spread * z[:, place][:, many:], axis=1))))
         if tests:
             smallest_test = min(float(resampling.resampled_pvalues(s, np.sort(law))) for s, law in tests)
             least = np.min([resampling.resampled_pvalues(law, np.sort(law)) for _, law in tests], axis=0)
@@ -285,30 +372,109 @@ def uniform(
             # A draw's rank under this weight alone, so that weights with one test and with two are compared fairly.
             smallest = np.minimum(smallest, resampling.resampled_pvalues(-least, np.sort(-least)))
     pvalue = float(resampling.pvalue(int((smallest <= np.nanmin(pvalues) * (1 + 1e-12)).sum()), draws))
-    return pvalue, pvalues, difference
+    return columns | {"pair_pvalue": np.full(len(parts), pvalue)}
+
+
+def jointly(votes: RowVotes, plan: CompositePlan) -> dict[str, Any]:
+    """Lemma 1's condition for each score, the regression of all outcomes on all scores, and better weights."""
+    scores, outcomes = both_columns(votes, plan)
+    vote, names = votes.vote / votes.vote.sum(), plan.columns[1]
+    lines = np.ones(vote.size) if votes.lines is None else votes.lines
+
+    def by_person(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What each independent person adds to some sums, and how many people add the same."""
+        if votes.user is None:
+            return values * (vote / lines)[:, None], lines
+        people = np.column_stack([np.bincount(votes.user, vote * column) for column in values.T])
+        return people, np.ones(len(people))
+
+    scaled = (scores - vote @ scores) / np.maximum(scores.std(axis=0), 1e-12)
+    products = [scaled[:, [k]] * scaled[:, k:] for k in range(len(names))]
+    basis = np.column_stack([np.ones(vote.size), scaled, *products])
+    pvalues = [hotelling(*by_person(gap[:, None] * basis)) for gap in (outcomes - scores).T]
+    decided = conclude(pvalues, alpha=plan.alpha, adjust="holm")
+    tests = zip(names, decided.adjusted.tolist(), decided.verdicts, strict=True)
+    bread = np.linalg.pinv((scores * vote[:, None]).T @ scores)
+    slopes = bread @ (scores * vote[:, None]).T @ outcomes
+    columns = {"joint": tuple(JointCalibration(*test) for test in tests), "slopes": slopes, "better": None}
+    if plan.weights is None:
+        return columns
+    weight, outcome = plan.composites[0], outcomes @ plan.composites[0]
+    best = slopes @ weight
+    added, people = by_person((outcome - scores @ best)[:, None] * scores)
+    covariance = bread @ (added.T * people) @ added @ bread
+    square = (best - weight) @ np.linalg.pinv(covariance, rcond=1e-10, hermitian=True) @ (best - weight)
+    errors = [float(vote @ (outcome - scores @ w) ** 2) for w in (weight, best)]
+    se = np.sqrt(np.diagonal(covariance))
+    better = BetterWeights(
+        tuple(best.tolist()), tuple(se.tolist()), *errors, float(special.chdtrc(weight.size, square))
+    )
+    return columns | {"better": better}
+
+
+def hotelling(values: FloatArray, people: FloatArray) -> float:
+    """P-value of "the expectations are zero" for independent people, by Hotelling's law; NaN if they are too few.
+
+    ``people``: how many have each line of ``values``.
+    """
+    n = float(people @ np.any(values != 0, axis=1))
+    if n < USERS * values.shape[1]:
+        return np.nan
+    center = people @ values / n
+    covariance = ((values.T * people) @ values - n * np.outer(center, center)) / (n - 1)
+    roots, vectors = np.linalg.eigh(covariance)
+    positive = roots > 1e-10 * roots[-1]
+    rank = int(positive.sum())
+    square = n * float(np.sum((center @ vectors[:, positive]) ** 2 / roots[positive]))
+    return float(special.fdtrc(rank, n - rank, square * (n - rank) / (rank * (n - 1))))
 
 
 # ---- decide
 
 
-def decide(columns: Mapping[str, Any], plan: CompositePlan) -> dict[str, Any]:
+def decide(columns: Mapping[str, Any], orders: Sequence[Reversal], plan: CompositePlan) -> dict[str, Any]:
     """All pairs of all tables adjusted together; the p-value of a pair is already for all weights."""
     starts = pair_starts(columns["tables"], columns["groups"], columns["opposite"])
-    shown = conclude(columns["pair_pvalue"][starts], alpha=plan.alpha, adjust="holm")
-    many = len(plan.weights)
+    ends = np.fmin.reduceat(columns["pointwise_low"], starts), np.fmax.reduceat(columns["pointwise_high"], starts)
+    tolerances = (plan.tolerance, plan.order_tolerance)
+    pairs, tests, verdict = conclude_parity(columns["pair_pvalue"][starts], ends, orders, tolerances, plan.alpha)
+    many = len(plan.composites)
     return {
         "status": line_status(columns["disparity"], columns["pvalues"]),
-        "adjusted_pvalue": np.repeat(shown.adjusted, many),
-        "verdicts": tuple(verdict for verdict in shown.verdicts for _ in range(many)),
-        "verdict": shown.verdict,
+        "adjusted_pvalue": np.repeat(pairs.adjusted, many),
+        "verdicts": tuple(verdict for verdict in pairs.verdicts for _ in range(many)),
+        "verdict": verdict,
+        "orders": tests,
     }
 
 
 # ---- evidence
 
 
+@storable
+@dataclass(frozen=True, slots=True)
+class JointCalibration:
+    """The test of Lemma 1's condition for one score: its outcome, given all scores, is expected to equal the score."""
+
+    score: str
+    pvalue: float  # adjusted for the number of scores
+    verdict: Verdict
+
+
+@storable
+@dataclass(frozen=True, slots=True)
+class BetterWeights:
+    """The weights of the scores that predict the weighted outcome best, their errors, and the mean squared errors."""
+
+    weights: tuple[float, ...]
+    se: tuple[float, ...]
+    error: float  # with the weights in production
+    better_error: float
+    pvalue: float  # of "the weights in production are the best"
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class CompositeResult(PairEvidence):
+class CompositeResult(OrderedEvidence):
     """Parity of composite scores under every choice of weights; see `isonomy.composite_parity`.
 
     One line for each pair of groups and each choice of weights. ``weights`` (scores x lines) are also columns of the
@@ -321,7 +487,23 @@ class CompositeResult(PairEvidence):
 
     weights: FloatArray = column(listed=False, withheld=False)
     pair_pvalue: FloatArray = column("Pair: p‑value")
+    pointwise_low: FloatArray = column(listed=False)  # the lowest end of two one-sided tests over all scores
+    pointwise_high: FloatArray = column(listed=False)
     scores: tuple[str, ...]
+    tolerance: float | None
+    orders: tuple[Reversal, ...]
+    joint: tuple[JointCalibration, ...]
+    slopes: FloatArray  # column k: the regression of the outcome of score k on all scores
+    better: BetterWeights | None  # if weights were given
+
+    @property
+    def pvalue(self) -> float:
+        """The p-value of both parts: the smallest adjusted one of all pairs and all orders."""
+        return smallest([*self.adjusted_pvalue, self.ordering_pvalue])
+
+    def better_weights(self, weights: Sequence[float]) -> FloatArray:
+        """The weights of the scores that predict the outcome with these weights best, in the sense of squared error."""
+        return np.asarray(self.slopes @ np.asarray(weights, dtype=np.float64))
 
     @property
     def worst_weights(self) -> FloatArray:
@@ -345,7 +527,9 @@ class CompositeResult(PairEvidence):
         clearest = self._clearest()
         order = np.argsort(np.nan_to_num(self.adjusted_pvalue[clearest], nan=2.0), kind="stable")[:MOST_PAIRS]
         lines = [int(i) for i in clearest[order] if not np.isnan(self.adjusted_pvalue[i])]
-        return tuple(words.composite_pair(self, i) for i in lines)
+        orders = [words.order(test, binary=False) for test in self.orders] or [words.ORDER_NOT_TESTED]
+        better = [] if self.better is None else [words.better_weights(self, self.better)]
+        return (*(words.composite_pair(self, i) for i in lines), *orders, words.jointly_calibrated(self), *better)
 
     def plot(self) -> alt.TopLevelMixin:
         """The clearest difference under each weight of the first score, by pair."""

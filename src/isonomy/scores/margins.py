@@ -20,7 +20,7 @@ from isonomy.results import Columns, Note, note_if, open_call, question
 from isonomy.results.columns import join_tables
 from isonomy.scores import words
 from isonomy.scores.pairs import MOST_PAIRS, OutcomeEvidence, line_status, pair_lines
-from isonomy.scores.read import Level, ScorePlan, ScoreSums, rows_above
+from isonomy.scores.read import Level, ScoreSums, ThresholdPlan, rows_above
 from isonomy.scores.smoothing.comparisons import (
     enough,
     fit_curves,
@@ -67,7 +67,7 @@ def marginal_outcomes(
     *,
     outcome: Column,
     score: Column,
-    threshold: Finite,
+    threshold: Finite | Mapping[Any, Finite],
     groups: Groups,
     user: Column | None = None,
     level: Level | None = None,
@@ -94,8 +94,10 @@ def marginal_outcomes(
         Any table isonomy reads.
     outcome, score, groups, user, level, kernel, reference, tolerance, alpha, depth
         As in `predictive_parity`.
-    threshold : float
-        The decision is positive for scores of at least this number.
+    threshold : float or mapping
+        The decision is positive for scores of at least this number. Thresholds by group, such as ``{"a": 0.38,
+        "b": 0.62}``, are those in force: outcomes at each group's own threshold are compared (Remark 4). For several
+        group columns, join the values: ``{"Black & F": 0.4, ...}``.
     bandwidth : float or "cross-validation", optional
         Width of the kernel above the threshold. Default: the paper's rule, with the users (or rows) of the average
         group above the threshold.
@@ -144,10 +146,10 @@ def marginal_outcomes(
     return MarginalResult(
         **columns,
         **decide(columns, plan),
-        null=words.marginal_null(plan.threshold, plan.tolerance, binary=binary),
+        null=words.marginal_null(plan.in_force, plan.tolerance, binary=binary),
         notes=notes(sums, columns, plan),
         provenance=record(rows=sums.rows, dropped=sums.dropped, random=False, **reading),
-        threshold=float(plan.threshold),
+        threshold=plan.in_force,
         alpha=plan.alpha,
         binary=binary,
     )
@@ -157,8 +159,7 @@ def marginal_outcomes(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class MarginalPlan(ScorePlan):
-    threshold: float
+class MarginalPlan(ThresholdPlan):
     method: str
     kernel: Kernel
     adjust: PairAdjustment
@@ -168,18 +169,18 @@ class MarginalPlan(ScorePlan):
 
 
 def read(plan: MarginalPlan) -> ScoreSums:
-    sums = rows_above(plan.rows, float(plan.threshold))
+    sums = rows_above(plan.rows, plan.present)
     refuse_percent(sums.tables[0].binary, plan.tolerance)
     return sums
 
 
 def groups_below(plan: MarginalPlan) -> tuple[str, ...]:
-    source = plan.source
+    source = plan.rows.source
     # Rows below the threshold are not part of the test: a group that is missing there is no error.
     unknown = source.missing_group if source.missing_group == "level" else "drop"
     reading = Reading(missing="drop", missing_group=unknown)
     whole = Source(source.frame, source.backend, source.lazy, frozenset(), reading)
-    above = flag(nw.col(plan.score) >= float(plan.threshold))
+    above = flag(nw.col(plan.rows.score) >= plan.present)
     cells = whole.cells(Request(grouping=plan.rows.grouping, keys={"above": above}))
     return tuple(
         group.label
@@ -196,7 +197,7 @@ def estimate(sums: ScoreSums, plan: MarginalPlan) -> dict[str, Any]:
     tables, critical = [], float(tails.normal_isf(plan.alpha))
     options: Any = {name: getattr(plan, name) for name in ("bandwidth", "method", "kernel", "reference", "alpha")}
     for table in sums.tables:
-        numbers, difference = at_threshold(table, float(plan.threshold), **options)
+        numbers, difference = at_threshold(table, plan.present, **options)
         first, second = numbers["pairs"].T
         outcome = Wald(numbers["estimate"], numbers["estimate_se"])
         columns: dict[str, Any] = {}
@@ -274,7 +275,7 @@ def decide(columns: Mapping[str, Any], plan: MarginalPlan) -> dict[str, Any]:
 
 
 def notes(sums: ScoreSums, columns: Mapping[str, Any], plan: MarginalPlan) -> tuple[Note, ...]:
-    known = [] if sums.tables[0].axis.unit else [Note("outside_unit")]
+    known = [] if sums.tables[0].axis.unit or plan.rows.in_force else [Note("outside_unit")]
     if plan.method == "published":
         known.append(Note("published_margin"))
     known.extend(note_if("nobody_above", groups_below(plan)))
@@ -305,7 +306,7 @@ class MarginalResult(OutcomeEvidence):
     always_assumed: ClassVar[tuple[tuple[str, str], ...]] = words.MARGINAL_ASSUMPTIONS
     never_shown: ClassVar[tuple[str, ...]] = words.MARGINAL_LIMITS
 
-    threshold: float
+    threshold: float | Mapping[str, float]  # for everybody, or of each group
 
     def pages(self) -> Mapping[str, Columns]:
         """The differences, then the outcomes of both groups."""

@@ -1,9 +1,13 @@
-"""Measures of calibration: how far scores are from outcomes, and groups from one another. Nothing is tested."""
+"""Measures of calibration: how far scores are from outcomes, and groups from one another, with their errors.
+
+Errors are those of a jackknife: people are dealt into parts, and every measure is computed without each part, from sums
+in bins of the score. The same parts are left out for every score, so that changes from one score to another are paired.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Unpack
 
@@ -12,9 +16,12 @@ import numpy as np
 
 from isonomy.errors import UsageError
 from isonomy.frames import Group, Groups, Request, aggregate
+from isonomy.frames.adapt import Lazy
 from isonomy.frames.groups import ROW_COUNT, ROW_GROUP, with_groups
 from isonomy.frames.sums import sums_at
 from isonomy.inference.designs import count_clusters
+from isonomy.inference.effect import Wald
+from isonomy.numerics import tails
 from isonomy.numerics.arrays import FloatArray
 from isonomy.options import Column, Names, Positive, RowOptions
 from isonomy.results import Columns, Note, Provenance, column, note_if, open_call, phrases, question
@@ -30,14 +37,20 @@ from isonomy.scores.read import (
     ScorePlan,
     ScoreRows,
     ScoreSums,
+    bin_of,
+    dealt,
     read_sums,
     refuse_several,
 )
 from isonomy.scores.smoothing.comparisons import fit_curves
-from isonomy.scores.smoothing.kernels import Axis, Smoother
+from isonomy.scores.smoothing.kernels import BINS, Axis, Smoother, kernel
+from isonomy.scores.smoothing.moments import VoteMoments
 
 OVERALL = "overall"
 ECE_BINS = 10
+PARTS = 50  # of the people, for the jackknife
+MEASURES = ("calibration_error", "parity_error", "ece", "auc")
+_PART = "__p"
 ROUNDING = 1e-9  # of a bin, or of all votes: engines sum votes in different orders, and must find the same bins
 
 
@@ -76,19 +89,23 @@ def calibration_metrics(
     Returns
     -------
     CalibrationMetrics
-        ``to_frame()`` has one row for each score, overall and by group. ``calibration_error``: mean over the grid of
+        ``to_frame()`` has one row for each score, overall and by group, with the jackknife's standard error of each
+        measure; `changes` compares scores with one of them, paired. ``calibration_error``: mean over the grid of
         abs(f_g(s) - s), summed over groups in the overall row (the paper's Table 1). ``parity_error``: mean over the
         grid of abs(f_g(s) - f_h(s)), summed over ordered pairs in the overall row (Table 2) and over the other groups
-        in the row of a group. f is the Nadaraya-Watson estimate at the paper's bandwidth. ``ece``: expected calibration
-        error, the mean over 10 bins of abs(mean outcome - mean score); bins of equal width for scores in [0, 1] (Guo et
-        al., 2017), otherwise bins with a tenth of the votes each. ``auc``, for outcomes of 0 and 1: the probability
-        that a positive scores above a negative; equal scores count half. All measures use the votes of the level, and
+        in the row of a group. f is the Nadaraya-Watson estimate. ``ece``: expected calibration error, the mean over 10
+        bins of abs(mean outcome - mean score); bins of equal width for scores in [0, 1] (Guo et al., 2017), otherwise
+        bins with a tenth of the votes each. ``auc``, for outcomes of 0 and 1: the probability that a positive scores
+        above a negative; equal scores count half. All measures use the votes of the level, and
         ``warnings`` explains why numbers are NaN.
 
     Notes
     -----
-    When it misleads: on rows that the calibrator was fitted on, every error looks small. Nothing is tested, so a small
-    difference may be due to chance.
+    Standard errors leave out one of up to 50 parts of the people (users, clusters or rows) at a time; the grid and the
+    bandwidth stay as they are. Errors are absolute differences, which noise makes larger: a perfectly calibrated score
+    has a calibration error above 0, and the smaller a group, the larger its error.
+
+    When it misleads: on rows that the calibrator was fitted on, every error looks small.
 
     References
     ----------
@@ -109,6 +126,7 @@ def calibration_metrics(
     plan, _, record = open_call("calibration_metrics", MetricsPlan, locals())
     sums = {name: read_sums(rows) for name, rows in plan.scores.items()}
     columns, known = estimate(sums, plan)
+    columns |= jackknife(sums, plan)
     if plan.source.cluster is not None:
         grouping = next(iter(plan.scores.values())).grouping
         clusters = {label: both for label, *both in count_clusters(plan.source, grouping, OVERALL)}
@@ -156,16 +174,31 @@ class MetricsPlan(ScorePlan):
 # ---- read
 
 
-def read_ranks(rows: ScoreRows, groups: tuple[Group, ...], axis: Axis) -> FloatArray:
-    """ECE and AUC of everybody, then of each group: sums by score are ranked, and summed again."""
+def with_votes(rows: ScoreRows, groups: tuple[Group, ...], more: Mapping[str, str] | None = None) -> Lazy:
+    """The complete rows of the groups, with their votes; ``more``: further columns of numbers."""
     source = rows.source
     labels = {} if rows.user is None else {USER: rows.user}
     counted = {} if source.count is None else {COUNTED: source.count}
-    numbers = {SCORE: rows.score, OUTCOME: rows.outcome, **counted}
+    numbers = {SCORE: rows.score, OUTCOME: rows.outcome, **counted, **(more or {})}
     frame = source.complete_rows(numbers, labels, rows.grouping)
     frame = frame if counted else frame.with_columns(nw.lit(1.0).alias(COUNTED))
     vote = nw.col(ROW_COUNT) / nw.col(COUNTED).sum().over(USER) if rows.level == "user" else nw.col(ROW_COUNT)
-    frame = with_groups(frame.with_columns(vote.alias(VOTE)), rows.grouping, groups)
+    return with_groups(frame.with_columns(vote.alias(VOTE)), rows.grouping, groups)
+
+
+def read_parts(rows: ScoreRows, groups: tuple[Group, ...], axis: Axis, part: str, parts: int) -> FloatArray:
+    """Votes, votes times outcomes and votes times scores (3, parts, groups, BINS) of each part of the people."""
+    frame = with_votes(rows, groups, {_PART: part})
+    keys = {"part": (nw.col(_PART), parts), "group": (nw.col(ROW_GROUP), len(groups)), "bin": (bin_of(axis.bins), BINS)}
+    vote = nw.col(VOTE)
+    values = {"weight": vote, "total": vote * nw.col(OUTCOME), "place": vote * nw.col(SCORE)}
+    sums = sums_at(frame, keys, values)
+    return np.stack([sums[name] for name in values])
+
+
+def read_ranks(rows: ScoreRows, groups: tuple[Group, ...], axis: Axis) -> FloatArray:
+    """ECE and AUC of everybody, then of each group: sums by score are ranked, and summed again."""
+    frame = with_votes(rows, groups)
     weight, total, score = nw.col("weight"), nw.col("total"), nw.col("score")
     lines = []
     for part, size in ((frame.with_columns(nw.lit(0).alias(ROW_GROUP)), 1), (frame, len(groups))):
@@ -193,14 +226,19 @@ def read_ranks(rows: ScoreRows, groups: tuple[Group, ...], axis: Axis) -> FloatA
 # ---- estimate
 
 
+def grid_of(table: VoteMoments, plan: MetricsPlan) -> tuple[FloatArray, FloatArray]:
+    """The scores at which curves are compared, and the bandwidth at each."""
+    points = table.default_grid if plan.points is None else plan.points
+    return points, table.bandwidth(plan.bandwidth, points).widths(points)
+
+
 def estimate(sums: Mapping[str, ScoreSums], plan: MetricsPlan) -> tuple[dict[str, Any], tuple[Note, ...]]:
     parts: list[dict[str, Any]] = []
     notes: list[Note] = []
     for name, score in sums.items():
         table = score.tables[0]
         labels = [OVERALL, *(group.label for group in table.groups)]
-        points = table.default_grid if plan.points is None else plan.points
-        width = table.bandwidth(plan.bandwidth, points, published=table.axis.unit).widths(points)
+        points, width = grid_of(table, plan)
         curve = fit_curves(table, Smoother(points, width, 0)).mean
         from_score = np.abs(curve - points).mean(axis=1)
         from_others = np.abs(curve[:, None] - curve[None, :]).mean(axis=2).sum(axis=1)
@@ -220,6 +258,54 @@ def estimate(sums: Mapping[str, ScoreSums], plan: MetricsPlan) -> tuple[dict[str
     return join_tables(parts), tuple(notes)
 
 
+def jackknife(sums: Mapping[str, ScoreSums], plan: MetricsPlan) -> dict[str, Any]:
+    """The measures without each part of the people (``replicates``: parts, measures, lines), and their errors."""
+    first = next(iter(plan.scores.values()))
+    source, person, part = first.source, first.person, first.source.fresh("part")
+    if person is None:
+        number = source.fresh("row")
+        source = source.numbered(number)
+        source, parts = source.with_columns({part: nw.col(number) % PARTS}), PARTS
+    else:
+        frame, parts = dealt(source.frame, person, part, PARTS)
+        source = source.derived(frame)
+    replicates = []
+    for name, score in sums.items():
+        table = score.tables[0]
+        points, width = grid_of(table, plan)
+        cells = read_parts(replace(plan.scores[name], source=source), table.groups, table.axis, part, parts)
+        left = cells.sum(axis=1, keepdims=True) - cells
+        replicates.append(binned_measures(left, table, points, width))
+    lines, factor = np.concatenate(replicates, axis=-1), (parts - 1) / parts
+    errors = dict(zip((f"{name}_se" for name in MEASURES), spread(lines, factor), strict=True))
+    return {"replicates": lines, "factor": factor, **errors}
+
+
+def spread(replicates: FloatArray, factor: float) -> FloatArray:
+    """Standard errors from replicates (first axis): the root of ``factor`` times their sum of squares."""
+    return np.sqrt(factor * np.sum((replicates - replicates.mean(axis=0)) ** 2, axis=0))
+
+
+def binned_measures(cells: FloatArray, table: VoteMoments, points: FloatArray, width: FloatArray) -> FloatArray:
+    """The four measures (parts, measures, 1 + groups) of sums in bins of the score (3, parts, groups, BINS)."""
+    weight, total, _ = cells
+    k = kernel(Smoother(points, width, 0).scaled(table.site))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        curve = (total @ k) / (weight @ k)
+        from_score = np.abs(curve - points).mean(axis=-1)
+        from_others = np.abs(curve[:, :, None] - curve[:, None, :]).mean(axis=-1).sum(axis=-1)
+        weight, total, place = np.concatenate([cells.sum(axis=2, keepdims=True), cells], axis=2)
+        share = np.cumsum(table.weight.sum(axis=0)) / table.weight.sum()
+        tenth = np.minimum(ECE_BINS * (table.site if table.axis.unit else share), ECE_BINS - 1).astype(np.intp)
+        inside = (tenth[:, None] == np.arange(ECE_BINS)).astype(np.float64)
+        ece = np.abs((total - place) @ inside).sum(axis=-1) / weight.sum(axis=-1)
+        negative = weight - total
+        above = np.sum(total * (np.cumsum(negative, axis=-1) - negative / 2), axis=-1)
+        auc = above / (total.sum(axis=-1) * negative.sum(axis=-1))
+    errors = [np.concatenate([part.sum(axis=-1, keepdims=True), part], axis=-1) for part in (from_score, from_others)]
+    return np.stack([*errors, ece, auc if table.binary else np.full_like(auc, np.nan)], axis=1)
+
+
 # ---- evidence
 
 
@@ -236,6 +322,12 @@ class CalibrationMetrics:
     auc: FloatArray = column("Area under the ROC curve")
     clusters: FloatArray | None = column("Clusters", count=True, default=None)
     effective_clusters: FloatArray | None = column("Effective number of clusters", default=None)
+    calibration_error_se: FloatArray = column("Calibration error: standard error")
+    parity_error_se: FloatArray = column("Parity error: standard error")
+    ece_se: FloatArray = column("Expected calibration error: standard error")
+    auc_se: FloatArray = column("Area under the ROC curve: standard error")
+    replicates: FloatArray  # (parts, measures, lines): the measures without each part of the people
+    factor: float  # on the sum of squares of the replicates, for squared standard errors
     notes: tuple[Note, ...]
     provenance: Provenance
 
@@ -251,6 +343,36 @@ class CalibrationMetrics:
         """The columns of `to_frame`, in order."""
         columns = {name: getattr(self, name) for name in columns_of(CalibrationMetrics)}
         return {name: values for name, values in columns.items() if values is not None}
+
+    def changes(self, against: str | None = None, *, alpha: float = 0.05, backend: str | None = None) -> Any:
+        """How much every score differs from one of them (by default the first) on the same people.
+
+        One row for each other score, group and measure: ``estimate`` is the score's measure minus that of ``against``,
+        with the standard error of paired differences, an interval and a p-value by Student's law; nothing is adjusted.
+        """
+        names = list(dict.fromkeys(self.score))
+        base = names[0] if against is None else against
+        if base not in names:
+            raise UsageError(f"against: there is no score {against!r}; the scores are {', '.join(names)}.")
+        place = {name: np.array([k for k, score in enumerate(self.score) if score == name]) for name in names}
+        columns: dict[str, list[Any]] = {name: [] for name in ("score", "against", "group", "measure")}
+        effects = []
+        for name in names:
+            if name == base:
+                continue
+            errors = spread(self.replicates[..., place[name]] - self.replicates[..., place[base]], self.factor)
+            for m, measure in enumerate(MEASURES):
+                values = getattr(self, measure)
+                effects.append((values[place[name]] - values[place[base]], errors[m]))
+                for key, value in (("score", name), ("against", base), ("measure", measure)):
+                    columns[key] += [value] * errors[m].size
+                columns["group"] += [self.group[k] for k in place[name]]
+        value, se = (np.concatenate(part) for part in zip(*effects, strict=True)) if effects else np.empty((2, 0))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            effect = Wald(value, np.where(se > 0, se, np.nan), float(len(self.replicates) - 1))
+            low, high = effect.band(tails.normal_isf(alpha))
+        numbers = {"estimate": value, "se": se, "ci_low": low, "ci_high": high, "pvalue": effect.pvalue()}
+        return as_frame({**columns, **numbers}, backend, self.provenance.backend, ())
 
     def to_frame(self, backend: str | None = None) -> Any:
         """The table in the caller's library (pandas, polars or pyarrow); polars for any other input."""

@@ -9,15 +9,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from isonomy.frames import Group
-from isonomy.inference import Verdict, overall
+from isonomy.inference import Verdict, conclude, inside, overall
+from isonomy.inference.decide import Decisions
 from isonomy.inference.multiplicity import smallest
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
-from isonomy.results import Columns, Evidence, Status, column
+from isonomy.results import Columns, Evidence, Status, column, storable
 from isonomy.results.disclosure import withheld
 from isonomy.scores import words
 from isonomy.scores.smoothing.moments import Pair, VoteMoments
 
 MOST_PAIRS = 1_000  # in the findings; the table has them all
+ORDER = 0.1  # the share of alpha for the order of scores; the differences between groups have the rest
 # The columns of a group, and their names on the side of the group that it is compared with.
 SIDES = {
     "estimate": "reference",
@@ -54,6 +56,60 @@ def line_status(disparity: FloatArray, tested: FloatArray) -> tuple[Status, ...]
 def pair_starts(tables: Sequence[str], groups: Sequence[Group], opposite: Sequence[Group]) -> IntArray:
     keys = list(zip(tables, groups, opposite, strict=True))
     return np.array([i for i, key in enumerate(keys) if i == 0 or key != keys[i - 1]], dtype=np.intp)
+
+
+@storable
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Reversal:
+    """The test of the order of scores in one table, and the worst reversal.
+
+    ``better`` has higher outcomes, by ``difference``, at scores around ``score`` than ``worse`` at scores around
+    ``higher_score``. All reversals are at most ``limit``, by one-sided limits.
+    """
+
+    table: str
+    pvalue: float
+    limit: float
+    better: str
+    worse: str
+    score: float
+    higher_score: float
+    difference: float
+    verdict: Verdict = Verdict.INCONCLUSIVE
+
+
+def conclude_parity(
+    pvalue: FloatArray,
+    ends: tuple[FloatArray, FloatArray],
+    orders: Sequence[Reversal],
+    tolerances: tuple[float | None, float | None],
+    alpha: float,
+) -> tuple[Decisions, tuple[Reversal, ...], Verdict]:
+    """Parity is both: equal outcomes, and scores in order. Holm's method over all pairs, and over all tables' orders.
+
+    Each p-value is divided by its part's share of alpha, so that both are compared with alpha and together are wrong at
+    most that often; if the order is not tested, the differences have all of alpha. A pair is within tolerance if all
+    its pointwise intervals, from the lowest to the highest of the ``ends``, lie inside (two one-sided tests at every
+    score), an order if every reversal was shown to be at most the tolerance.
+    """
+    pairs = conclude(
+        np.minimum(pvalue / (1 - ORDER if orders else 1.0), 1.0),
+        alpha=alpha,
+        adjust="holm",
+        within=inside(*ends, tolerances[0]),
+    )
+    limits = np.array([test.limit for test in orders])
+    ordered = conclude(
+        np.minimum(np.array([test.pvalue for test in orders]) / ORDER, 1.0),
+        alpha=alpha,
+        adjust="holm",
+        within=inside(np.where(np.isnan(limits), np.nan, 0.0), limits, tolerances[1], "greater"),
+    )
+    tests = tuple(
+        replace(test, pvalue=float(p), verdict=verdict)
+        for test, p, verdict in zip(orders, ordered.adjusted, ordered.verdicts, strict=True)
+    )
+    return pairs, tests, overall([*pairs.verdicts, *ordered.verdicts])
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -158,6 +214,43 @@ class PairEvidence(Evidence):
             if hasattr(self, name)
         }
         return replace(hidden, **shown, verdict=overall(hidden.verdicts))
+
+
+class OrderedEvidence(PairEvidence):
+    """Evidence about equal outcomes and about the order of scores, whose tests are in ``orders``."""
+
+    __slots__ = ()
+    orders: tuple[Reversal, ...]
+
+    @property
+    def ordering_pvalue(self) -> float:
+        """P-value of the order alone (the second part of Definition 2), adjusted; NaN if it was not tested."""
+        return smallest([test.pvalue for test in self.orders])
+
+    @property
+    def ordering_verdict(self) -> Verdict:
+        """The verdict on the order alone; inconclusive if it was not tested."""
+        return overall([test.verdict for test in self.orders])
+
+    def order_of(self, table: str) -> list[Reversal]:
+        """The test of the order of a table; none if it was not tested."""
+        return [test for test in self.orders if test.table == table]
+
+    def headline(self) -> str:
+        """The verdict as a sentence, which says what was shown: different outcomes, a reversed order, or both."""
+        sentence = super().headline()
+        reversed_order = self.ordering_verdict is Verdict.VIOLATION
+        return words.with_order(sentence, differ=Verdict.VIOLATION in self.verdicts) if reversed_order else sentence
+
+    def without(self, first: BoolArray, second: BoolArray) -> Self:
+        """A copy without the numbers of small groups, and without the reversals that name one."""
+        hidden = super().without(first, second)
+        names = {group.label for group, hide in zip(self.groups, first, strict=True) if hide}
+        names |= {group.label for group, hide in zip(self.opposite, second, strict=True) if hide}
+        blank: dict[str, Any] = dict.fromkeys(("score", "higher_score", "difference"), np.nan)
+        blank |= {"better": "", "worse": ""}
+        orders = tuple(replace(test, **blank) if names & {test.better, test.worse} else test for test in self.orders)
+        return replace(hidden, orders=orders, verdict=overall([*hidden.verdicts, *(test.verdict for test in orders)]))
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
 from isonomy.errors import UsageError, refuse_percent
 from isonomy.frames import Groups, Request
-from isonomy.inference import Verdict, conclude, inside, overall
+from isonomy.inference import Verdict, overall
 from isonomy.inference.multiplicity import smallest
 from isonomy.numerics import tails
-from isonomy.numerics.arrays import BoolArray, FloatArray
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.options import Alpha, Also, Column, Number, Positive, RowOptions, Seeded, Tolerance, Whole
-from isonomy.results import Columns, Note, column, open_call, question, storable
+from isonomy.results import Columns, Note, column, open_call, question
 from isonomy.results.columns import join_tables
 from isonomy.scores import words
-from isonomy.scores.pairs import MOST_PAIRS, OutcomeEvidence, PairEvidence, line_status, pair_lines, pair_starts
+from isonomy.scores.pairs import (
+    MOST_PAIRS,
+    OrderedEvidence,
+    OutcomeEvidence,
+    PairEvidence,
+    Reversal,
+    conclude_parity,
+    line_status,
+    pair_lines,
+    pair_starts,
+)
 from isonomy.scores.read import Level, ScorePlan, ScoreSums, read_sums
 from isonomy.scores.smoothing import comparisons
 from isonomy.scores.smoothing.kernels import Bandwidth, Kernel, Smoother
@@ -32,7 +42,6 @@ Comparison = Annotated[
     Also({"nadaraya_watson": "published"}),
 ]
 FEWEST = 2.0  # effective users at a score; the paper's method has no rule
-ORDER = 0.1  # the share of alpha for the order of scores; the differences between groups have the rest
 MANY = 0.2  # of the comparisons at a score: fewer that were not made hardly matter
 # Other methods compare points alone.
 TESTS: Mapping[str, comparisons.Test] = {"cumulative": "walk", "trend": "trend", "omnibus": "all"}
@@ -47,9 +56,7 @@ TESTS: Mapping[str, comparisons.Test] = {"cumulative": "walk", "trend": "trend",
     asks="Does a score mean the same thing for every group?",
     topic="Meaning of the score",
     badges={"violation": "Different meaning shown"},
-    verdicts={
-        "violation": "the same score means different things in different groups, or higher scores mean lower outcomes."
-    },
+    verdicts={"violation": "the same score means different things in different groups."},
     next_steps=words.MEANING_STEPS,
     meaning="The expected outcome at a score is the average outcome of people with that score.",
 )
@@ -355,40 +362,19 @@ def band(
 
 
 def decide(columns: Mapping[str, Any], orders: Sequence[Reversal], plan: ParityPlan) -> dict[str, Any]:
-    """Parity is both: equal outcomes, and scores in order. Holm's method over all pairs, and over all tables' orders.
-
-    Each p-value is divided by its part's share of alpha, so that both are compared with alpha and together are wrong at
-    most that often; if the order is not tested, the differences have all of alpha. A pair is within tolerance if all
-    its pointwise intervals lie inside (two one-sided tests at every score), an order if every reversal was shown to be
-    at most the tolerance.
-    """
     starts = pair_starts(columns["tables"], columns["groups"], columns["opposite"])
     # Every score of a given grid has to be within the tolerance; of the default grid only those that are known.
     least, most = (np.fmin, np.fmax) if plan.points is None else (np.minimum, np.maximum)
     ends = least.reduceat(columns["pointwise_low"], starts), most.reduceat(columns["pointwise_high"], starts)
-    pairs = conclude(
-        np.minimum(columns["pair_pvalue"][starts] / (1 - ORDER if orders else 1.0), 1.0),
-        alpha=plan.alpha,
-        adjust="holm",
-        within=inside(*ends, plan.tolerance),
-    )
-    limits = np.array([test.limit for test in orders])
-    ordered = conclude(
-        np.minimum(np.array([test.pvalue for test in orders]) / ORDER, 1.0),
-        alpha=plan.alpha,
-        adjust="holm",
-        within=inside(np.where(np.isnan(limits), np.nan, 0.0), limits, plan.order_tolerance, "greater"),
-    )
+    tolerances = (plan.tolerance, plan.order_tolerance)
+    pairs, tests, verdict = conclude_parity(columns["pair_pvalue"][starts], ends, orders, tolerances, plan.alpha)
     pair = np.cumsum(np.isin(np.arange(len(columns["tables"])), starts)) - 1
     return {
         "status": line_status(columns["disparity"], columns["se"]),
         "pair_adjusted_pvalue": pairs.adjusted[pair],
         "verdicts": tuple(pairs.verdicts[k] for k in pair),
-        "verdict": overall([*pairs.verdicts, *ordered.verdicts]),
-        "orders": tuple(
-            replace(test, pvalue=float(pvalue), verdict=verdict)
-            for test, pvalue, verdict in zip(orders, ordered.adjusted, ordered.verdicts, strict=True)
-        ),
+        "verdict": verdict,
+        "orders": tests,
     }
 
 
@@ -420,28 +406,8 @@ def notes(sums: ScoreSums, columns: Mapping[str, Any], plan: ParityPlan) -> tupl
 # ---- evidence
 
 
-@storable
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Reversal:
-    """The test of the order of scores in one table, and the worst reversal.
-
-    ``better`` has higher outcomes, by ``difference``, at scores around ``score`` than ``worse`` at scores around
-    ``higher_score``. All reversals are at most ``limit``, by one-sided limits.
-    """
-
-    table: str
-    pvalue: float
-    limit: float
-    better: str
-    worse: str
-    score: float
-    higher_score: float
-    difference: float
-    verdict: Verdict = Verdict.INCONCLUSIVE
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ParityResult(OutcomeEvidence):
+class ParityResult(OrderedEvidence, OutcomeEvidence):
     """Whether a score means the same thing for every group; see `isonomy.predictive_parity`.
 
     One line for each pair of groups and each score. ``pair_pvalue``, ``pair_adjusted_pvalue`` and ``verdicts`` are
@@ -468,16 +434,6 @@ class ParityResult(OutcomeEvidence):
         """P-value of equal outcomes alone (Definition 1): the smallest adjusted one of all pairs."""
         return smallest(self.pair_adjusted_pvalue)
 
-    @property
-    def ordering_pvalue(self) -> float:
-        """P-value of the order alone (the second part of Definition 2), adjusted; NaN if it was not tested."""
-        return smallest([test.pvalue for test in self.orders])
-
-    @property
-    def ordering_verdict(self) -> Verdict:
-        """The verdict on the order alone; inconclusive if it was not tested."""
-        return overall([test.verdict for test in self.orders])
-
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         """What is assumed, and how it was checked or why it cannot be."""
         normal = words.PUBLISHED_NORMAL if self.published_method else words.NORMAL
@@ -486,11 +442,6 @@ class ParityResult(OutcomeEvidence):
     def limits(self) -> tuple[str, ...]:
         """What this result does not show."""
         return words.parity_limits(published=self.published_method)
-
-    def headline(self) -> str:
-        """The verdict as a sentence; only about what was tested."""
-        sentence = super(ParityResult, self).headline()
-        return sentence if self.orders else sentence.replace(words.OR_REVERSED, "")
 
     def pages(self) -> Mapping[str, Columns]:
         """The pairs, then the differences at each score."""
@@ -502,14 +453,14 @@ class ParityResult(OutcomeEvidence):
         """Each table's test, its largest differences, and its order; what decides the verdict comes first."""
         findings = []
         for table in self.deciding_first():
-            tests = [test for test in self.orders if test.table == table]
+            tests = self.order_of(table)
             order = words.order(tests[0], binary=self.binary) if tests else words.ORDER_NOT_TESTED
             findings += [*self._compared(table, ordered=bool(tests)), order]
         return tuple(findings)
 
     def judged(self, table: str) -> tuple[Verdict, float]:
         """The verdict on a table and its p-value, of the pairs and of the order."""
-        lines, tests = self.lines_of(table), [test for test in self.orders if test.table == table]
+        lines, tests = self.lines_of(table), self.order_of(table)
         pvalue = smallest([*self.pair_adjusted_pvalue[lines], *(test.pvalue for test in tests)])
         return overall([*(self.verdicts[i] for i in lines), *(test.verdict for test in tests)]), pvalue
 
@@ -523,22 +474,18 @@ class ParityResult(OutcomeEvidence):
         if not known.size:
             return [overview, words.NOWHERE]
         clearest = [
-            int(pair[np.nanargmax(np.abs(self.disparity[pair] / self.se[pair]))])
+            int(pair[self._shown_first(pair)])
             for pair in np.split(lines, np.flatnonzero(np.isin(lines, self.starts()))[1:])
             if np.isfinite(self.se[pair]).any() and not np.isnan(self.pair_adjusted_pvalue[pair[0]])
         ]
         clearest.sort(key=lambda i: (self.verdicts[i] is not verdict, self.pair_adjusted_pvalue[i]))
         return [overview, *(words.parity_pair(self, i) for i in clearest[:MOST_PAIRS])]
 
-    def without(self, first: BoolArray, second: BoolArray) -> Self:
-        """A copy without the numbers of small groups, and without the reversals that name one."""
-        hidden = PairEvidence.without(self, first, second)
-        names = {group.label for group, hide in zip(self.groups, first, strict=True) if hide}
-        names |= {group.label for group, hide in zip(self.opposite, second, strict=True) if hide}
-        blank: dict[str, Any] = dict.fromkeys(("score", "higher_score", "difference"), np.nan)
-        blank |= {"better": "", "worse": ""}
-        orders = tuple(replace(test, **blank) if names & {test.better, test.worse} else test for test in self.orders)
-        return replace(hidden, orders=orders, verdict=overall([*hidden.verdicts, *(test.verdict for test in orders)]))
+    def _shown_first(self, pair: IntArray) -> int:
+        """The place of the largest difference that was shown at a single score; if there is none, of the largest."""
+        size = np.where(np.isfinite(self.se[pair]), np.abs(self.disparity[pair]), np.nan)
+        shown = np.where(self.adjusted_pvalue[pair] <= self.alpha, size, np.nan)
+        return int(np.nanargmax(size if np.isnan(shown).all() else shown))
 
     def plot(self) -> alt.TopLevelMixin:
         """Curves with intervals, and differences with their bands and the null."""

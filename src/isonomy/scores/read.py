@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
-from operator import add, or_
-from typing import Any, Literal
+from operator import add, and_, or_
+from typing import Any, Literal, TypeVar
 
 import narwhals as nw
 import numpy as np
 
 from isonomy.errors import EmptyFrame, MissingRole, MissingValues, OneGroup, UsageError
-from isonomy.frames import Group, Grouping, Groups, Request, Source, missing
+from isonomy.frames import COUNT, Group, Grouping, Groups, Request, Source, aggregate, missing
 from isonomy.frames.adapt import Lazy
 from isonomy.frames.expressions import LARGEST, flag
 from isonomy.frames.groups import CONDITION, ROW_COUNT, ROW_GROUP, Partition, compared, group_number
@@ -30,6 +30,7 @@ from isonomy.scores.smoothing.kernels import BINS, Axis, Bins
 from isonomy.scores.smoothing.moments import VoteMoments
 
 Level = Literal["user", "aggregate"]
+K = TypeVar("K")
 HELD = 2**24  # rows of a query or file that are read at once; more are read in parts
 MOST_GROUPS = 100
 NO_USER, NOT_BINARY = "no user", "not binary"
@@ -55,6 +56,7 @@ class ScoreRows:
     user: str | None
     level: Level
     user_rows: str | None = None
+    in_force: Mapping[Group, float] = field(default_factory=dict)  # thresholds; if any, scores are distances from them
 
     @property
     def person(self) -> str | None:
@@ -133,6 +135,71 @@ class ScorePlan(Plan):
         return rows
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ThresholdPlan(ScorePlan):
+    """A plan with the threshold that decides: one for everybody, or that of each group."""
+
+    threshold: float | Mapping[Any, float]
+
+    @cached_property
+    def rows(self) -> ScoreRows:
+        """As above; with thresholds by group, the score is the distance from the group's threshold."""
+        rows = self.reading(self.score if self.outcome is None else self.outcome, self.score)
+        if not isinstance(self.threshold, Mapping):
+            return rows
+        if self.depth == 1:
+            refuse_several(rows.grouping, " with a threshold for each group")
+        return from_thresholds(rows, self.threshold)
+
+    @property
+    def present(self) -> float:
+        """The threshold on the scale of ``rows.score``."""
+        return 0.0 if isinstance(self.threshold, Mapping) else float(self.threshold)
+
+    @property
+    def in_force(self) -> float | dict[str, float]:
+        """The threshold, or that of each group by its name."""
+        return {group.label: t for group, t in self.rows.in_force.items()} or self.present
+
+
+def from_thresholds(rows: ScoreRows, thresholds: Mapping[Any, float]) -> ScoreRows:
+    """Rows whose score is the distance from the threshold of their group, so that 0 is the threshold of every group.
+
+    The difference of two floats has the right sign: exactly those who reach their threshold are at 0 or above.
+    """
+    source = rows.source
+    partition = source.cells(Request(grouping=rows.grouping, numeric={"score": rows.score})).partitions[-1]
+    groups, _ = compared(partition)
+    names = {group: (" & ".join(str(value) for _, value in group.items), group.label) for group in groups}
+    in_force = threshold_of_each(names, thresholds)
+    dimensions = {dimension.name: dimension for dimension in rows.grouping.dimensions}
+    *some, last = in_force.items()
+    limit: nw.Expr = nw.lit(last[1])  # also for a row without a group, which is left out or refused
+    for group, threshold in some:
+        levels = [dimensions[str(v) if name == CONDITION else name].holds(v) for name, v in group.items]
+        limit = nw.when(reduce(and_, levels)).then(nw.lit(threshold)).otherwise(limit)
+    distance = source.fresh("distance from the threshold")
+    return replace(
+        rows,
+        source=source.with_columns({distance: nw.col(rows.score).cast(nw.Float64) - limit}),
+        score=distance,
+        in_force=in_force,
+    )
+
+
+def threshold_of_each(names: Mapping[K, tuple[str, ...]], thresholds: Mapping[Any, float]) -> dict[K, float]:
+    """The threshold of each group, which the mapping calls by one of its ``names``, or by a tuple of its values."""
+    given = {" & ".join(map(str, key)) if isinstance(key, tuple) else str(key): t for key, t in thresholds.items()}
+    known = {group: next((name for name in called if name in given), None) for group, called in names.items()}
+    without = [names[group][0] for group, name in known.items() if name is None]
+    others = [name for name in given if name not in known.values()]
+    if without or others:
+        problem = f"no threshold for {', '.join(without)}" if without else f"there is no group {others[0]!r}"
+        listed = ", ".join(called[0] for called in names.values())
+        raise UsageError(f"threshold: {problem}; give a number, or a threshold for each of the groups: {listed}.")
+    return {group: float(given[str(name)]) for group, name in known.items()}
+
+
 def refuse_several(grouping: Grouping, reason: str = "") -> None:
     if len(grouping.dimensions) != 1:
         raise UsageError(f"groups: give one column (or one named condition){reason}.")
@@ -191,6 +258,17 @@ def bin_of(bins: Bins) -> nw.Expr:
     """The bin of each score, as `Bins.index`: a whole number as a float."""
     place = ((nw.col(SCORE) - bins.anchor) * (1.0 / bins.step)).floor() + bins.before
     return place.clip(0, bins.size - 1)
+
+
+def dealt(frame: Lazy, unit: str, part: str, most: int) -> tuple[Lazy, int]:
+    """The rows with the number of their ``part`` of the table, and how many parts there are, at most ``most``.
+
+    The rows of a unit are in one part, so that parts are independent.
+    """
+    units = aggregate(frame, {unit: nw.col(unit)}, {})
+    numbered = units.with_columns((nw.col(COUNT) * 0.0 + 1.0).cum_sum().over(order_by=unit).alias(part))
+    parts = min(most, round(float(sums_at(units, {}, {})[COUNT])))
+    return frame.join(numbered.select(unit, nw.col(part) % parts), on=unit, how="inner"), parts
 
 
 def without_users(rows: ScoreRows, n: int, dropped: Mapping[str, int]) -> dict[str, int]:
@@ -353,8 +431,11 @@ def from_threshold(rows: ScoreRows, threshold: float) -> Iterator[None]:
     try:
         yield
     except EmptyFrame:
+        if rows.in_force:
+            raise EmptyFrame("threshold: no score reaches the threshold of its group; choose lower ones.") from None
         raise EmptyFrame(
             f"threshold: no row has a score of {threshold:g} or more; choose one on the scale of {rows.score!r}."
         ) from None
     except OneGroup as error:
-        raise OneGroup(f"{error} Only rows with a score of {threshold:g} or more are compared.") from None
+        reached = "that reaches its threshold" if rows.in_force else f"of {threshold:g} or more"
+        raise OneGroup(f"{error} Only rows with a score {reached} are compared.") from None

@@ -11,7 +11,7 @@ import narwhals as nw
 import numpy as np
 
 from isonomy.errors import MissingRole, NotBinary, NotEnoughData, UsageError
-from isonomy.frames import COUNT, Group, Groups, Request, aggregate, missing
+from isonomy.frames import Group, Groups, Request, missing
 from isonomy.frames.adapt import Lazy
 from isonomy.frames.expressions import flag
 from isonomy.frames.groups import ROW_COUNT, ROW_GROUP, compared, with_groups
@@ -33,10 +33,12 @@ from isonomy.scores.read import (
     VOTE,
     Level,
     ScorePlan,
+    ScoreRows,
+    ThresholdPlan,
     axis_of,
     bin_of,
+    dealt,
     from_threshold,
-    refuse_several,
     rows_above,
     without_users,
 )
@@ -63,8 +65,8 @@ _KNOWN, _PART, _UNIT, _WEIGHT = "__k", "__p", "__t", "__v"
     meaning=words.threshold_meaning,
     next_steps={
         "violation": (
-            "Consult counsel before changing thresholds by group: it may be unlawful. A corrected score with one "
-            "threshold can have the same effect.",
+            "Consult counsel before changing thresholds by group. Thresholds by group use the group in the decision, "
+            "and so does a score that is calibrated by group.",
             "Try the thresholds on new rows before using them.",
         ),
         "inconclusive": (
@@ -78,7 +80,7 @@ def equalize_thresholds(
     *,
     outcome: Column | None = None,
     score: Column,
-    threshold: Finite,
+    threshold: Finite | Mapping[Any, Finite],
     groups: Groups,
     target: Target = "outcome_at_margin",
     capacity: Fraction | None = None,
@@ -107,10 +109,12 @@ def equalize_thresholds(
     outcome : str, optional
         Column of outcomes, 0/1; any number for outcomes at the margin, for which outcomes below the present threshold
         are not read. Not needed for selection rates.
-    threshold : float
-        The present threshold: the decision is positive if the score reaches it.
-    groups : str, cut or where
-        One column or condition: thresholds are set for disjoint groups.
+    threshold : float or mapping
+        The present threshold: the decision is positive if the score reaches it. Thresholds by group, such as
+        ``{"a": 0.38, "b": 0.62}``, are tested and moved again (Remark 4); groups that share a block then move by the
+        same amount. For several group columns, join the values: ``{"Black & F": 0.4, ...}``.
+    groups : str, cut, where, or several of them
+        Thresholds are set for disjoint groups: of several columns, for all combinations of their values.
     target : {"outcome_at_margin", "selection_rate", "tpr", "fpr", "equalized_odds", "predictive_value"}
         What is made equal. ``"outcome_at_margin"`` (default): the expected outcome of people at the threshold (section
         6.1 of the paper). ``"tpr"``, ``"fpr"``: the share selected among people with outcome 1, or 0.
@@ -186,13 +190,15 @@ def equalize_thresholds(
     sample = read(plan)
     columns = decide(estimate(sample, plan, rng), sample, plan)
     number = round(float(columns["size"].sum()))
+    in_force = plan.rows.in_force
+    present = np.array([in_force[group] for group in sample.groups]) if in_force else plan.present
     return ThresholdsResult(
         **columns,
-        null=words.thresholds_null(plan.target, plan.present, plan.words),
+        null=words.thresholds_null(plan.target, plan.in_force, plan.words),
         provenance=record(rows=number, dropped=sample.dropped, **plan.rows.provenance),
         metric=plan.target,
         metrics=targets.metrics_of(plan.target),
-        threshold=plan.present,
+        threshold=present,
         direction=plan.direction,
         change=plan.change,
         alpha=plan.alpha,
@@ -206,8 +212,7 @@ def equalize_thresholds(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ThresholdsPlan(ScorePlan):
-    threshold: float
+class ThresholdsPlan(ThresholdPlan):
     target: Target
     capacity: float | None
     change: Change
@@ -234,13 +239,16 @@ class ThresholdsPlan(ScorePlan):
         for name, value, refused, reason in refusals:
             if value is not None and refused:
                 raise UsageError(f"{name}: {value!r} {reason}")
-        refuse_several(self.rows.grouping, ": thresholds are set for disjoint groups")
         if self.margin:  # other targets count rows: users are people, and clusters may be wider
             ScorePlan.__post_init__(self)
 
-    @property
-    def present(self) -> float:
-        return float(self.threshold)
+    def reading(self, outcome: str, score: str) -> ScoreRows:
+        """The columns to read; several columns of groups make one set of groups, all their combinations."""
+        rows = ScorePlan.reading(self, outcome, score)
+        size = len(rows.grouping.dimensions)
+        if size > 1 and any(dimension.condition for dimension in rows.grouping.dimensions):
+            raise UsageError("groups: thresholds are set for disjoint groups; give columns, or one named condition.")
+        return replace(rows, grouping=replace(rows.grouping, depth=size))
 
     @property
     def margin(self) -> bool:
@@ -296,9 +304,10 @@ class ThresholdsSample:
 
 
 def read(plan: ThresholdsPlan) -> ThresholdsSample:
-    source, rows, present = plan.source, plan.rows, plan.present
+    rows, present = plan.rows, plan.present
+    source = rows.source
     groups, dropped, binary, size = check_rows(plan)
-    margin = rows_above(rows, present).tables[0] if plan.margin else None
+    margin = rows_above(rows, present).tables[-1] if plan.margin else None
     outcome, weight = nw.col(rows.outcome), source.reading.weight
     lost = missing(outcome, source.schema[rows.outcome])
     known, filled = source.fresh("known"), source.fresh("outcome")
@@ -333,10 +342,7 @@ def read(plan: ThresholdsPlan) -> ThresholdsSample:
         named = USER if rows.user is not None else _UNIT if source.cluster is not None else None
         if named is not None:
             users = float(count_persons(people.filter(nw.col(VOTE) > 0), named, ROW_GROUP, len(groups))[0].sum())
-        units = aggregate(people, {_UNIT: nw.col(_UNIT)}, {})
-        numbered = units.with_columns((nw.col(COUNT) * 0.0 + 1.0).cum_sum().over(order_by=_UNIT).alias(_PART))
-        pieces = min(targets.PARTS, round(float(sums_at(units, {}, {})[COUNT])))
-        in_parts = people.join(numbered.select(_UNIT, nw.col(_PART) % pieces), on=_UNIT, how="inner")
+        in_parts, pieces = dealt(people, _UNIT, _PART, targets.PARTS)
         parts = binned(in_parts, targets.join_bins(bins), len(groups), pieces)
         if by_user and cells.vote.any():  # only proportions matter: in the unit of users with a row above the threshold
             factor = users / cells.vote.sum()
@@ -346,26 +352,27 @@ def read(plan: ThresholdsPlan) -> ThresholdsSample:
 
 def check_rows(plan: ThresholdsPlan) -> tuple[tuple[Group, ...], Mapping[str, int], bool, int]:
     """The groups, the rows left out, whether outcomes are 0/1, the number of rows; raises if nothing is testable."""
-    source, rows, present = plan.source, plan.rows, plan.present
+    rows, present = plan.rows, plan.present
+    source = rows.source
     score = nw.col(rows.score)
     above = source.filter((score >= present) | missing(score, source.schema[rows.score]))
     scores = source.cells(Request(grouping=rows.grouping, numeric={"score": rows.score}))
     with from_threshold(rows, present):
         cells = (above if plan.margin else source).cells(rows.checks)
         selected = cells if plan.margin else above.cells(rows.checks)
-        groups, _ = compared(cells.partitions[0])
+        groups, _ = compared(cells.partitions[-1])
     if not plan.margin and plan.capacity is None and selected.rows == cells.rows:
         if scores.rows > cells.rows and plan.outcome is not None:
             raise UsageError(
-                f"outcome: {rows.outcome!r} is not known for anybody with a score below {present:g}, and "
+                f"outcome: {rows.outcome!r} is not known for anybody with a score below the threshold, and "
                 f"target={plan.target!r} needs these outcomes too; use target='outcome_at_margin', which needs the "
                 "outcomes of the selected only, or target='selection_rate' without an outcome."
             )
         raise UsageError(
-            f"threshold: every score is {present:g} or more, so everybody is selected; give a threshold within the "
-            f"range of {rows.score!r}, or a capacity."
+            f"threshold: every score reaches {plan.threshold!r}, so everybody is selected; give a threshold within the "
+            f"range of {plan.score!r}, or a capacity."
         )
-    for group in scores.partitions[0].groups:
+    for group in scores.partitions[-1].groups:
         if group not in groups:
             raise NotEnoughData(
                 f"groups: {group.label} has no row at or above the threshold; its margin cannot be estimated.",
@@ -399,7 +406,7 @@ def estimate(sample: ThresholdsSample, plan: ThresholdsPlan, rng: np.random.Gene
     bandwidth = Bandwidth.checked(sample.axis, sample.average, plan.bandwidth, np.array([present]))
     now = targets.present_rates(cells, parts, plan.target) if sample.margin is None else present_margins(sample, plan)
     if now["known"].sum() < 2:
-        raise NotEnoughData(words.too_few(plan.target, present, bool(now["known"].any()), plan.words))
+        raise NotEnoughData(words.too_few(plan.target, plan.in_force, bool(now["known"].any()), plan.words))
     pairs = np.triu_indices(len(sample.groups), 1)
     adjusted = np.full(now["pvalue"].shape, np.nan)
     adjusted[pairs] = multiplicity.adjust(now["pvalue"][pairs], "holm")
@@ -432,6 +439,11 @@ def estimate(sample: ThresholdsSample, plan: ThresholdsPlan, rng: np.random.Gene
     certain = sample.binary and plan.outcome is not None and bool(np.all(everybody[0] == everybody[1]))
     right = [targets.accuracy(part, everybody) if certain else np.nan for part in (before, after)]
     gain = (after[0] - before[0]) * (counts["lines"] / everybody[0])  # rows, whatever their weights
+    lowered = np.minimum(low, high) < present - 1e-12 * max(1.0, abs(present))
+    if plan.rows.in_force:  # distances from the thresholds in force become scores
+        offset = np.array([plan.rows.in_force[group] for group in sample.groups])
+        low, high = low + offset, high + offset
+        ends |= {name: ends[name] + offset for name in ("high", "low")}
     return {
         **levels,
         # Every interval holds its estimate: samples are drawn in wider bins than those in which thresholds are found.
@@ -462,7 +474,7 @@ def estimate(sample: ThresholdsSample, plan: ThresholdsPlan, rng: np.random.Gene
         "known": now["known"],
         "known_share": float(everybody[1].sum() / everybody[0].sum()),
         "reached": solution.reached,
-        "lowered": np.minimum(low, high) < present - 1e-12 * max(1.0, abs(present)),
+        "lowered": lowered,
     }
 
 
@@ -586,7 +598,7 @@ class ThresholdsResult(Evidence):
 
     size: FloatArray = column("Rows in group", count=True)
     thresholds: FloatArray = column("New threshold", name="estimate")
-    threshold: float = column("Present threshold", name="reference", withheld=False)
+    threshold: float | FloatArray = column("Present threshold", name="reference", withheld=False)
     thresholds_low: FloatArray = column("New threshold from", name="ci_low")
     thresholds_high: FloatArray = column("New threshold to", name="ci_high")
     lottery: FloatArray = column("Lottery from score")
@@ -618,6 +630,11 @@ class ThresholdsResult(Evidence):
     binary: bool = False  # whether every outcome is 0 or 1
     words: Mapping[str, str] = field(default_factory=lambda: words.TARGETS)  # what metrics are called
     chosen: str = "selected"  # what people above their threshold are
+
+    @property
+    def present(self) -> FloatArray:
+        """The present threshold of each group."""
+        return np.broadcast_to(np.asarray(self.threshold, dtype=np.float64), self.thresholds.shape)
 
     @property
     def moved(self) -> list[int]:
@@ -680,7 +697,7 @@ class ThresholdsResult(Evidence):
         costs = [words.accuracy_finding(self)] if self.moved and not np.isnan(self.accuracy_after) else []
         return (
             words.common_target(self),
-            *([words.shared_threshold(shared)] if shared else []),
+            *([words.shared_threshold(shared, moves=np.ndim(self.threshold) > 0)] if shared else []),
             *(words.threshold_finding(self, k) for k in reported),
             *(words.selected_finding(self, k) for k in self.moved),
             *costs,

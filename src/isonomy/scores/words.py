@@ -10,7 +10,7 @@ from isonomy.results import Note, Status, phrases, register
 
 if TYPE_CHECKING:
     from isonomy.numerics.arrays import FloatArray, IntArray
-    from isonomy.scores.composites import CompositeResult
+    from isonomy.scores.composites import BetterWeights, CompositeResult
     from isonomy.scores.margins import MarginalResult
     from isonomy.scores.pairs import OutcomeEvidence, PairEvidence
     from isonomy.scores.parity import ParityResult, Reversal
@@ -107,7 +107,7 @@ MEANING_STEPS = {
     )
 }
 PARITY_METHOD = "Predictive rate parity: comparison of outcomes at equal scores between groups, with sums by user"
-OR_REVERSED = ", or higher scores mean lower outcomes"  # in the headline, if the order was tested
+REVERSED = "one group has higher outcomes at lower scores than another group has at higher scores"
 NORMAL = (
     "Sums over users are approximately normal at each score compared.",
     "Checked at each score: both groups are expected to have at least 10 people with the outcome and 10 without it, "
@@ -178,6 +178,12 @@ def parity_null(
     return f"At {where}, the expected outcome {_same(tolerance, binary)}{reversal}. Each {votes} counts once."
 
 
+def with_order(headline: str, *, differ: bool) -> str:
+    """The headline if the order of scores was shown to be reversed; ``differ``: outcomes at equal scores differ too."""
+    badge, _, sentence = headline.partition(": ")
+    return f"{badge}: {sentence.removesuffix('.')}, and {REVERSED}." if differ else f"{badge}: {REVERSED}."
+
+
 def scores_not_compared(table: str, *, ordered: bool) -> str:
     """No two groups of a table could be compared. ``ordered``: their order was tested."""
     tested = "; only the order of scores was tested" if ordered else ""
@@ -206,11 +212,12 @@ def parity_table(r: ParityResult, lines: IntArray, known: IntArray) -> str:
 
 
 def parity_pair(r: ParityResult, i: int) -> str:
-    """What was shown about two groups, and the difference at the score where it is clearest: line ``i``."""
+    """What was shown about two groups, and the largest difference shown (or estimated, if none was): line ``i``."""
     first, second = r.labels[i], r.against[i]
+    largest = "largest difference shown is" if r.adjusted_pvalue[i] <= r.alpha else "largest difference is estimated"
     return (
         f"{first} against {second}: {_shown(r, i)} ({phrases.pvalue(r.pair_adjusted_pvalue[i])}, "
-        f"adjusted for all pairs compared). The difference is clearest at a score of {phrases.number(r.score[i])}, "
+        f"adjusted for all pairs compared). The {largest} at a score of {phrases.number(r.score[i])}, "
         f"where the expected outcome of {first} is {_compared(r, i, 'simultaneous ')}."
     )
 
@@ -238,17 +245,53 @@ def order(test: Reversal, *, binary: bool) -> str:
 # ---- composite parity
 
 COMPOSITE_METHOD = "Parity of composite scores, uniformly over their weights, with sums by user"
-COMPOSITE_NULL = (
-    "For all weights and at every score, groups with the same composite score have the same expected composite outcome."
-)
+
+
+def composite_null(tolerance: float | None, *, given: bool, order: bool) -> str:
+    """The null hypothesis. ``given``: the weights in production alone are tested."""
+    which = "With the weights given, and" if given else "For all weights, and"
+    reversal = ", and no group has higher outcomes at lower scores than another at higher scores" if order else ""
+    return f"{which} at every composite score, the expected composite outcome {_same(tolerance, False)}{reversal}."
+
+
+def jointly_calibrated(r: CompositeResult) -> str:
+    """Lemma 1's condition: shown to fail for some scores, not shown to, or not tested."""
+    failed = [line for line in r.joint if line.verdict is Verdict.VIOLATION]
+    known = [line.pvalue for line in r.joint if line.pvalue == line.pvalue]
+    if not known:
+        return "There are too few people to test whether each score is calibrated given all the scores."
+    pvalue = f"({phrases.pvalue(min(known))}, adjusted for the number of scores)"
+    if not failed:
+        return (
+            "No score was shown to differ from the expected outcome of people with the same values of all the scores "
+            f"{pvalue}. If none does, every weighted sum of the scores is calibrated."
+        )
+    names = phrases.listed([line.score for line in failed])
+    return (
+        f"Among people with the same values of all the scores, the expected outcome differs from the score: {names} "
+        f"{pvalue}. A weighted sum of the scores then need not be calibrated, even if each score is by itself."
+    )
+
+
+def better_weights(r: CompositeResult, better: BetterWeights) -> str:
+    weights = phrases.listed(
+        [f"{phrases.number(w)} for {name}" for name, w in zip(r.scores, better.weights, strict=True)]
+    )
+    shown = "were shown to" if better.pvalue <= r.alpha else "were not shown to"
+    return (
+        f"Other weights {shown} predict the composite outcome better ({phrases.pvalue(better.pvalue)}). The best are "
+        f"{weights}. The mean squared error is {phrases.number(better.better_error)} instead of "
+        f"{phrases.number(better.error)}, on the rows from which these weights were estimated."
+    )
 
 
 def composite_pair(r: CompositeResult, i: int) -> str:
     weights = zip(r.scores, r.weights[:, i], strict=True)
     named = phrases.listed([f"{phrases.number(weight)} for {name}" for name, weight in weights])
-    some = "at least one choice" if r.verdicts[i] is Verdict.VIOLATION else "any choice"
+    some = "at least one choice of" if r.verdicts[i] is Verdict.VIOLATION else "any choice of"
+    which = "the given" if r.better is not None else some
     return (
-        f"{r.labels[i]} against {r.against[i]}: {_shown(r, i)} for {some} of weights "
+        f"{r.labels[i]} against {r.against[i]}: {_shown(r, i)} for {which} weights "
         f"({phrases.pvalue(r.adjusted_pvalue[i])}, adjusted for all weights and pairs). The difference is clearest "
         f"with weights of {named}, where the expected composite outcomes differ by {phrases.signed(r.disparity[i])}."
     )
@@ -298,9 +341,9 @@ register(
 )
 
 
-def marginal_null(threshold: float, tolerance: float | None, *, binary: bool) -> str:
-    same = _same(tolerance, binary)
-    return f"The expected outcome of people whose score equals the threshold, {phrases.number(threshold)}, {same}."
+def marginal_null(threshold: float | Mapping[str, float], tolerance: float | None, *, binary: bool) -> str:
+    same, whose = _same(tolerance, binary), "their group's" if isinstance(threshold, Mapping) else "the"
+    return f"The expected outcome of people whose score equals {whose} threshold, {in_force(threshold)}, {same}."
 
 
 def margins_not_compared(table: str) -> str:
@@ -367,8 +410,8 @@ THRESHOLDS_LIMITS = (
     "Thresholds are estimated: on new rows the groups will agree only up to the error of the estimates. Intervals do "
     "not account for the choice of the groups whose threshold was moved.",
     "Making one rate equal makes others unequal, unless groups have equal outcomes at every score.",
-    "Separate thresholds for groups may be unlawful in your jurisdiction; a recalibrated score with one threshold has "
-    "the same effect.",
+    "Separate thresholds for groups use the group in the decision, which the law may forbid. Calibrating the score by "
+    "group and using one threshold uses the group just as much.",
 )
 THRESHOLDS_ASSUMPTIONS = (
     (
@@ -463,17 +506,23 @@ def target_headings(metrics: Sequence[str], names: Mapping[str, str]) -> dict[st
 def threshold_meaning(options: Mapping[str, object]) -> str:
     """Who counts as selected if thresholds decide, whatever was decided."""
     score, threshold = options.get("score"), options.get("threshold")
-    if not isinstance(score, str) or not isinstance(threshold, (int, float)):
+    if not isinstance(score, str) or not isinstance(threshold, (int, float, Mapping)):
         return ""
-    return f"Here, selected means that {score} is at or above the threshold, at present {phrases.number(threshold)}."
+    return f"Here, selected means that {score} is at or above the threshold, at present {in_force(threshold)}."
 
 
-def thresholds_null(target: str, threshold: float, names: Mapping[str, str]) -> str:
+def in_force(threshold: float | Mapping[str, float]) -> str:
+    """'0.500', or '0.380 for a and 0.620 for b'."""
+    if not isinstance(threshold, Mapping):
+        return phrases.number(threshold)
+    return phrases.listed([f"{phrases.number(value)} for {group}" for group, value in threshold.items()])
+
+
+def thresholds_null(target: str, threshold: float | Mapping[str, float], names: Mapping[str, str]) -> str:
     metrics = [names[name] for name in (("tpr", "fpr") if target == "equalized_odds" else (target,))]
     many = "are the same" if len(metrics) > 1 else "is the same"
-    return (
-        f"at the present threshold, {phrases.number(threshold)}, the {' and the '.join(metrics)} {many} in all groups."
-    )
+    present = "thresholds" if isinstance(threshold, Mapping) else "threshold"
+    return f"At the present {present}, {in_force(threshold)}, the {' and the '.join(metrics)} {many} in all groups."
 
 
 def thresholds_headline(r: ThresholdsResult) -> str:
@@ -490,14 +539,14 @@ def thresholds_headline(r: ThresholdsResult) -> str:
     return "Inconclusive: groups were not shown to differ at the present threshold, and they keep a common one."
 
 
-def too_few(target: str, threshold: float, single: bool, names: Mapping[str, str]) -> str:
+def too_few(target: str, threshold: float | Mapping[str, float], single: bool, names: Mapping[str, str]) -> str:
     """Why no thresholds are set: fewer than two groups have enough rows."""
     where = "just above it" if target == "outcome_at_margin" else "in a group"
     return (
         f"threshold: {'one group has' if single else 'no group has'} enough rows to estimate the {names[target]} "
-        f"at {threshold:g}, and thresholds are set by comparing two or more groups. At least 10 people with the "
-        f"outcome and 10 without are needed {where}: combine small groups, or give a threshold with more people near "
-        "it."
+        f"at {in_force(threshold)}, and thresholds are set by comparing two or more groups. At least 10 people with "
+        f"the outcome and 10 without are needed {where}: combine small groups, or give a threshold with more people "
+        "near it."
     )
 
 
@@ -512,8 +561,9 @@ def common_target(r: ThresholdsResult) -> str:
     return f"{aim}: {_level(r, r.metric, r.target)}. {chosen} overall: {before} before, {after} after."
 
 
-def shared_threshold(blocks: Sequence[Sequence[str]]) -> str:
-    return f"These groups were not shown to differ and share a threshold: {'; '.join(map(phrases.listed, blocks))}."
+def shared_threshold(blocks: Sequence[Sequence[str]], *, moves: bool) -> str:
+    share = "move by the same amount" if moves else "share a threshold"
+    return f"These groups were not shown to differ and {share}: {'; '.join(map(phrases.listed, blocks))}."
 
 
 def threshold_finding(r: ThresholdsResult, i: int) -> str:
@@ -526,7 +576,7 @@ def threshold_finding(r: ThresholdsResult, i: int) -> str:
     ends = [(name, r.before[k, i], r.after[k, i]) for k, name in enumerate(r.metrics)]
     if "selection_rate" not in r.metrics:
         ends.append(("selection_rate", r.rate_before[i], r.rate_after[i]))
-    stays, old, new = r.threshold == r.thresholds[i], phrases.number(r.threshold), phrases.number(r.thresholds[i])
+    stays, old, new = r.present[i] == r.thresholds[i], phrases.number(r.present[i]), phrases.number(r.thresholds[i])
     interval = phrases.interval(r.thresholds_low[i], r.thresholds_high[i], r.alpha)
     moved = f"stays at {old}" if stays else f"moves from {old} to {new} ({interval})"
     changes = []
@@ -567,6 +617,7 @@ UNSEEN = {
     "pooled": "Groups that were not seen in fit get the calibrator of everybody together: {}.",
     "present": "Groups that were not seen in fit are decided by the present threshold: {}.",
     "error": 'groups: {} were not seen in fit; refit with them, or use unknown="present".',
+    "no threshold": "groups: {} were not seen in fit and have no threshold; refit with them.",
 }
 
 

@@ -263,13 +263,11 @@ class Bandwidth:
         rate = max(self.n, 1.0) ** -0.2
         return self.factor * (length * np.maximum(1.06 * np.sqrt(s * (1 - s)) * rate, rate / 10))
 
-    def cross_validated(self, weight: FloatArray, total: FloatArray) -> Bandwidth:
-        """The published rule times the factor whose local line best predicts the mean outcome of a bin from the others.
+    def cross_validated(self, points: FloatArray, votes: FloatArray, sums: FloatArray) -> Bandwidth:
+        """The published rule times the factor whose local line best predicts the mean at a point from the other points.
 
-        ``weight``, ``total``: votes, and votes times outcomes, in the bins of the axis.
+        ``votes``, ``sums``: votes, and votes times outcomes, at the points.
         """
-        occupied = weight > 0
-        points, votes, sums = self.axis.bins.centers[occupied], weight[occupied], total[occupied]
         errors = []
         for factor in FACTORS:
             smoother = Smoother(points, np.maximum(factor * self.widths(points), self.axis.length / BINS))

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.resampling import quantiles
-from isonomy.scores.smoothing.kernels import Axis, Bandwidth, Smoother, local_line, power_sums
+from isonomy.scores.smoothing.kernels import BINS, Axis, Bandwidth, Smoother, local_line, power_sums
 
 # ---- maps
 
@@ -80,7 +80,10 @@ def fit_map(
         # Ties can leave a bin empty: it takes the value of its neighbor.
         value = np.interp(np.arange(mass.size), np.flatnonzero(occupied), total[occupied] / mass[occupied])
     else:
-        smoother = Smoother(edges, Bandwidth.checked(axis, float(vote.sum()), bandwidth, edges).widths(edges))
+        width = Bandwidth.checked(axis, float(vote.sum()), bandwidth, edges)
+        if bandwidth is None and method == "near_unbiased":  # steep curves and scores on a lattice need narrower ones
+            width = width.cross_validated(*joined(score, outcome, vote, axis))
+        smoother = Smoother(edges, width.widths(edges))
         power, total = np.zeros((3, edges.size)), np.zeros((2, edges.size))
         for start in range(0, score.size, _PIECE):
             part = slice(start, start + _PIECE)
@@ -92,6 +95,14 @@ def fit_map(
         weight = np.maximum(mass, 1e-12)
         value = np.asarray(IsotonicRegression().fit_transform(np.arange(value.size), value, sample_weight=weight))
     return partial(steps, between, value) if binning else partial(lines, edges, value)
+
+
+def joined(score: FloatArray, outcome: FloatArray, vote: FloatArray, axis: Axis) -> tuple[FloatArray, ...]:
+    """The mean score, the votes and the votes times outcomes in each of 256 bins of the axis that has rows."""
+    place = axis.bins.index(score) // (BINS // 256)
+    mass, total, moment = (np.bincount(place, vote * values, 256) for values in (np.ones(score.size), outcome, score))
+    occupied = mass > 0
+    return moment[occupied] / mass[occupied], mass[occupied], total[occupied]
 
 
 def platt(score: FloatArray, outcome: FloatArray, vote: FloatArray, *, rising: bool = False) -> Map:

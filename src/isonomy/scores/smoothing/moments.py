@@ -219,7 +219,10 @@ class VoteMoments:
         average = float(self.users.sum()) / self.size
         if not isinstance(given, str):
             return Bandwidth.checked(axis, average, given, points)
-        return Bandwidth(axis, average).cross_validated(self.weight.sum(axis=0), self.total.sum(axis=0))
+        weight, total = self.weight.sum(axis=0), self.total.sum(axis=0)
+        occupied = weight > 0
+        points = axis.bins.centers[occupied]
+        return Bandwidth(axis, average).cross_validated(points, weight[occupied], total[occupied])
 
     def cross(self, a: int, first: FloatArray, b: int, second: FloatArray) -> FloatArray:
         """Covariances (P, Q) of functionals of the rows of groups ``a`` and ``b``."""
