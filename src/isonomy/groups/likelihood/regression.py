@@ -49,8 +49,8 @@ from isonomy.numerics.tails import chi2_isf
 KNOTS = (0.1, 0.5, 0.9)  # quantiles
 LEVELS = 50  # of one factor that is not a number
 # Newton's steps; the gain in likelihood, in squared standard errors, that ends them. If the terms separate the classes,
-# each step gains e times less than the last, and 25 are not enough.
-STEPS, CLOSE, LONGEST = 25, 1e-12, 4.0
+# each step gains e times less than the last, and 25 are not enough. A step that lowers the likelihood is halved.
+STEPS, CLOSE, HALVINGS = 25, 1e-12, 40
 BLOCK, SAMPLE = 1 << 14, 20_000  # rows of a block that stays in the cache; rows that a large fit starts from
 REDUNDANT = 1e-9  # the share of a column's variance that others leave, below which it is determined by them
 # Odds of the propensity (0.95) beyond which a person has no comparable one; the largest share of such people.
@@ -86,14 +86,18 @@ class Terms:
             center = np.average(values, weights=mass)
             unit = np.sqrt(np.average((values - center) ** 2, weights=mass))
             _refuse_constant(name, not unit > 1e-12 * max(abs(float(center)), 1e-300))
+            equal = mass if mass.min() < mass.max() else None
+            knots = np.quantile(values, KNOTS, weights=equal, method="inverted_cdf")
+            if not (np.diff(knots) > 0).all():  # many equal values
+                knots = np.quantile(np.unique(values[mass > 0]), KNOTS, method="inverted_cdf")
+            bends = bool((np.diff(knots) > 0).all())
+            if bends:  # a unit that no single large value decides
+                center, unit = knots[1], knots[2] - knots[0]
             standard = (values - center) / unit
             columns, curved, names = [*columns, standard], [*curved, False], [*names, name]
-            equal = mass if mass.min() < mass.max() else None
-            knots = np.quantile(standard, KNOTS, weights=equal, method="inverted_cdf")
-            if not (np.diff(knots) > 0).all():  # many equal values
-                knots = np.quantile(np.unique(standard[mass > 0]), KNOTS, method="inverted_cdf")
-            if (np.diff(knots) > 0).all():
-                columns, curved, names = [*columns, natural_spline(standard, knots)], [*curved, True], [*names, name]
+            if bends:
+                bend = natural_spline(standard, (knots - center) / unit)
+                columns, curved, names = [*columns, bend], [*curved, True], [*names, name]
         for name, codes in levels.items():
             number = int(codes.max(initial=0)) + 1
             _refuse_constant(name, number < 2)
@@ -168,22 +172,37 @@ def fit(parts: Sequence[Rows], *, binary: bool = True) -> tuple[FloatArray, bool
     if every > 3:
         start, fitted = fit([(x[::every], y[::every], w[::every]) for x, y, w in parts])
         beta = start if fitted else beta
+    score, gradient, information = _likelihood(parts, beta)
     for _ in range(STEPS):
-        gradient, information = np.zeros(size), np.zeros((size, size))
-        for x, y, w in parts:
-            for begin in range(0, y.size, BLOCK):
-                block, weight = x[begin : begin + BLOCK], w[begin : begin + BLOCK]
-                rate = expit(block @ beta)
-                gradient += (weight * (y[begin : begin + BLOCK] - rate)) @ block
-                information += (block * (weight * rate * (1.0 - rate))[:, None]).T @ block
+        scale = np.sqrt(np.maximum(np.diagonal(information), np.finfo(float).tiny))
         try:
-            step = np.linalg.solve(information, gradient)
+            step = np.linalg.solve(information / np.outer(scale, scale), gradient / scale) / scale
         except np.linalg.LinAlgError:
             return beta, False
-        if float(gradient @ step) <= CLOSE:
-            return beta + step, True
-        beta = beta + step / max(1.0, float(np.abs(step).max()) / LONGEST)
+        gain = float(gradient @ step)
+        if not np.isfinite(gain) or gain <= CLOSE:
+            return beta + step, bool(np.isfinite(gain))
+        for _ in range(HALVINGS):
+            after, gradient, information = _likelihood(parts, beta + step)
+            if after >= score - CLOSE:
+                break
+            step = step / 2.0
+        beta, score = beta + step, after
     return beta, False
+
+
+def _likelihood(parts: Sequence[Rows], beta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+    """The logarithm of the likelihood of a logistic regression, its gradient, and the information."""
+    score, gradient, information = 0.0, np.zeros(beta.size), np.zeros((beta.size, beta.size))
+    for x, y, w in parts:
+        for begin in range(0, y.size, BLOCK):
+            block, weight, value = x[begin : begin + BLOCK], w[begin : begin + BLOCK], y[begin : begin + BLOCK]
+            along = block @ beta
+            rate = expit(along)
+            score += float(weight @ (value * along - np.logaddexp(0.0, along)))
+            gradient += (weight * (value - rate)) @ block
+            information += (block * (weight * rate * (1.0 - rate))[:, None]).T @ block
+    return score, gradient, information
 
 
 class Referents:
