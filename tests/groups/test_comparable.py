@@ -281,3 +281,24 @@ def test_a_logistic_fit_is_that_of_statsmodels_for_columns_of_any_scale() -> Non
     beta, fitted = fit([(x * scale, y, np.ones(500))])
     assert fitted
     np.testing.assert_allclose(beta * scale, expected, rtol=1e-8)
+
+
+def test_few_comparable_people_have_students_law() -> None:
+    """Satterthwaite's degrees of freedom: members count alike, people of the reference by their squared influence."""
+    from scipy import stats
+
+    from isonomy.groups.likelihood.regression import Referents, Terms, compare
+
+    x, y, group = drawn(np.random.default_rng(1), 60, 60, 0.5, "logistic", 1.0, 0.0)
+    small = {"a": x["a"], "y": y.astype(int), "g": np.where(group, "g", "r")}
+    result = flagged(small, given=iso.comparable("a"))
+    terms, mass = Terms.of_factors({"a": x["a"]}, {}, np.ones(y.size)), np.ones(y.size)
+    pair = compare(terms, y, mass, group, Referents(terms, y, mass, ~group, binary=True), model="doubly_robust")
+    added = pair.influence[0] - pair.influence[1]
+    mine, theirs = added[: pair.members] ** 2, added[pair.members :] ** 2
+    df0 = theirs.sum() ** 2 / (theirs**2).sum() - 1
+    df = added @ added * (added @ added) / (mine.sum() ** 2 / 59 + theirs.sum() ** 2 / df0)
+    t = (pair.means[0] - pair.means[1]) / np.sqrt(added @ added)
+    assert df < 40
+    assert result.pvalue[0] == pytest.approx(2 * stats.t.sf(abs(t), df), rel=1e-9)
+    assert result.ci_low[0] == pytest.approx(result.disparity[0] - stats.t.isf(0.025, df) * np.sqrt(added @ added))
