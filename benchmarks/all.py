@@ -20,7 +20,8 @@ HERE = Path(__file__).parent
 SCRIPTS: dict[str, tuple[int, list[str]]] = {
     "import_time": (30, []),
     "peers": (240, ["400"]),
-    "groups": (240, []),
+    "groups": (480, []),
+    "monitoring": (120, []),
     "projection": (120, ["--quick"]),
     "alternatives": (60, []),
     "effects": (120, ["--rows", "10000000"]),

@@ -1,6 +1,7 @@
 """Speed and memory of `flag`, as ratios measured in one run.
 
-python benchmarks/groups.py [rates] [values] [fairlearn] [groups] [clusters] [memory]      (default: all)
+python benchmarks/groups.py [rates] [values] [fairlearn] [groups] [clusters] [memory] [proxies] [comparable]
+(default: all)
 """
 
 from __future__ import annotations
@@ -175,30 +176,91 @@ def clusters() -> None:
 
 
 def _peak(queue: Any, path: str, reading: dict[str, Any]) -> None:
-    iso.flag(pl.scan_parquet(path), **PEOPLE, **reading)
+    iso.flag(pl.scan_parquet(path), **{**PEOPLE, **reading})
     # Not ``ru_maxrss``: a new process starts with that of its parent.
     status = dict(entry.split(":", 1) for entry in Path("/proc/self/status").read_text().splitlines())
     queue.put(int(status["VmHWM"].split()[0]) / 1e6)
 
 
+def peak(path: str, reading: dict[str, Any]) -> float:
+    """The memory that `flag` needs in a process of its own, in GB."""
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=_peak, args=(queue, path, reading))
+    process.start()
+    used = float(queue.get())
+    process.join()
+    return used
+
+
 def memory(rows: int = 40_000_000) -> None:
     """A file of 40 million rows in 8 million clusters, read out of core."""
-    context = multiprocessing.get_context("spawn")
-    peaks = []
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/people.parquet"
         people(rows).write_parquet(path, row_group_size=500_000)
-        for reading in ({}, {"cluster": "person"}):
-            queue = context.Queue()
-            process = context.Process(target=_peak, args=(queue, path, reading))
-            process.start()
-            peaks.append(queue.get())
-            process.join()
+        peaks = [peak(path, reading) for reading in ({}, {"cluster": "person"})]
     line(
         f"Memory out of core, {rows:,} rows of a file in {rows // 5:,} clusters",
         "as without clusters",
         f"{peaks[1]:.2f} GB, without clusters {peaks[0]:.2f} GB",
     )
+
+
+SIX = ("White", "Black", "Hispanic", "Asian", "Native", "Other")
+
+
+def proxies() -> None:
+    """10 million rows with probabilities of six groups, in a file and in memory."""
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet(np.array([6.0, 1.8, 1.2, 0.5, 0.3, 0.2]), size=ROWS)
+    columns = {group: f"p_{group.lower()}" for group in SIX}
+    frame = pl.DataFrame({name: shares[:, k] for k, name in enumerate(columns.values())}).with_columns(
+        prediction=pl.Series(rng.random(ROWS) < 0.6 - 0.1 * shares[:, 1]).cast(pl.Int8),
+        group=pl.Series(rng.integers(0, 6, ROWS, dtype=np.int8)),
+    )
+    del shares
+    used = [*columns.values(), "prediction"]
+    asked: dict[str, Any] = {"metric": "selection_rate", "prediction": "prediction", "reference": {"race": "White"}}
+    asked |= {"groups": iso.proxy("race", columns), "tolerance": 0.02}
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/proxies.parquet"
+        frame.write_parquet(path, row_group_size=500_000)
+
+        def bare(table: pl.LazyFrame) -> Any:
+            return table.select(pl.col(used).sum()).collect(engine="streaming")
+
+        what = "Groups by probability, 10 million rows, 6 groups, the default, against a bare scan of the same columns"
+        line(
+            f"{what}, in a file",
+            "at most 12 times",
+            against(lambda: bare(pl.scan_parquet(path)), lambda: iso.flag(path, **asked), 3),
+        )
+        line(f"{what}, in memory", "-", against(lambda: bare(frame.lazy()), lambda: iso.flag(frame, **asked), 3))
+        known = {"metric": "selection_rate", "groups": "group", "reference": {"group": 0}}
+        peaks = [peak(path, reading) for reading in (known, asked)]
+    line("Memory of the same, out of core", "as flag", f"{peaks[1]:.2f} GB, with known groups {peaks[0]:.2f} GB")
+
+
+def comparable() -> None:
+    """A million and ten million rows, six factors, five groups."""
+    for rows in (1_000_000, ROWS):
+        rng = np.random.default_rng(0)
+        group, factors = rng.integers(0, 5, rows), rng.normal(size=(rows, 6))
+        factors[:, 0] -= 0.3 * (group == 1)
+        rate = 1.0 / (1.0 + np.exp(-factors @ np.array([0.8, 0.4, 0.2, -0.3, 0.1, 0.0])))
+        frame = pl.DataFrame({f"x{i}": factors[:, i] for i in range(6)}).with_columns(
+            group=pl.Series(group), prediction=pl.Series(rng.random(rows) < rate).cast(pl.Int8)
+        )
+        given = iso.comparable(*(f"x{i}" for i in range(6)))
+        asked: dict[str, Any] = {"metric": "selection_rate", "prediction": "prediction", "groups": "group"}
+        start, used = time.perf_counter(), time.process_time()
+        iso.flag(frame, **asked, reference={"group": 0}, given=given)
+        seconds, processor = time.perf_counter() - start, time.process_time() - used
+        line(
+            f"Comparable people, {rows:,} rows, 6 factors, 5 groups",
+            "below 5 s" if rows == 1_000_000 else "an answer",
+            f"{seconds:.1f} s, {processor:.1f} s of the processor's",
+        )
 
 
 def _many_groups(queue: Any) -> None:
@@ -237,6 +299,8 @@ if __name__ == "__main__":
         "groups": groups,
         "clusters": clusters,
         "memory": memory,
+        "proxies": proxies,
+        "comparable": comparable,
     }
     for name in sys.argv[1:] or parts:
         parts[name]()

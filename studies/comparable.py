@@ -13,7 +13,8 @@ from scipy.special import expit
 
 import isonomy as iso
 from isonomy.groups.likelihood.means import IDENTITY
-from isonomy.groups.likelihood.regression import Comparable, ComparableEffect, Referents, Terms, compare
+from isonomy.groups.likelihood.regression import Comparable, Referents, Terms, compare
+from isonomy.inference.effect import Effect
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from studies.lines import Asked, Line, Number, Page, Run, Section, at_most, each, main
 
@@ -70,7 +71,7 @@ def difference(rate: float, truth: str, shift: float, effect: float) -> float:
     return float((expit(along + effect) - expit(along)).mean())
 
 
-def measured(table: Table, model: str = "doubly_robust") -> tuple[ComparableEffect | None, float]:
+def measured(table: Table, model: str = "doubly_robust") -> tuple[Effect | None, float]:
     """The effect (None: not tested), and the T of the group in a logistic regression with linear terms."""
     x, y, group = table
     mass = np.ones(y.size)

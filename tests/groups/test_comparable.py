@@ -249,3 +249,56 @@ def test_mortgages_in_boston() -> None:
     assert 0.03 < result.disparity[black] < 0.12
     assert result.verdicts[black] is Verdict.VIOLATION
     assert result.lacking[black] < 1 / 3
+
+
+@pytest.mark.parametrize("largest", [1e3, 1e6, 1e9])
+def test_one_very_large_value_does_not_end_the_regression(table: dict[str, Any], largest: float) -> None:
+    """A fit whose coefficients are large has not separated anything."""
+    plain = flagged(table, given=iso.comparable("a", "b"))
+    result = flagged(
+        {**table, "a": np.where(np.arange(len(table["y"])) == 7, largest, table["a"])}, given=iso.comparable("a", "b")
+    )
+    assert result.status[0] is Status.OK
+    assert result.disparity[0] == pytest.approx(plain.disparity[0], abs=0.02)
+
+
+def test_factors_far_apart_are_no_overlap_and_not_separated_outcomes(table: dict[str, Any]) -> None:
+    rng = np.random.default_rng(2)
+    apart = {**table, "far": np.where(table["g"] == "g", 5.0, 0.0) + 0.1 * rng.normal(size=len(table["y"]))}
+    assert flagged(apart, given=iso.comparable("far")).status[0] is Status.NO_OVERLAP
+
+
+def test_a_logistic_fit_is_that_of_statsmodels_for_columns_of_any_scale() -> None:
+    import statsmodels.api as sm
+
+    from isonomy.groups.likelihood.regression import fit
+
+    rng = np.random.default_rng(4)
+    x = np.column_stack([np.ones(500), rng.normal(size=500), np.exp(2.0 * rng.normal(size=500))])
+    y = (rng.random(500) < 1.0 / (1.0 + np.exp(-x[:, 1]))).astype(float)
+    expected = sm.Logit(y, x).fit(disp=0, tol=1e-12).params
+    scale = np.array([1.0, 1e-7, 1e6])
+    beta, fitted = fit([(x * scale, y, np.ones(500))])
+    assert fitted
+    np.testing.assert_allclose(beta * scale, expected, rtol=1e-8)
+
+
+def test_few_comparable_people_have_students_law() -> None:
+    """Satterthwaite's degrees of freedom: members count alike, people of the reference by their squared influence."""
+    from scipy import stats
+
+    from isonomy.groups.likelihood.regression import Referents, Terms, compare
+
+    x, y, group = drawn(np.random.default_rng(1), 60, 60, 0.5, "logistic", 1.0, 0.0)
+    small = {"a": x["a"], "y": y.astype(int), "g": np.where(group, "g", "r")}
+    result = flagged(small, given=iso.comparable("a"))
+    terms, mass = Terms.of_factors({"a": x["a"]}, {}, np.ones(y.size)), np.ones(y.size)
+    pair = compare(terms, y, mass, group, Referents(terms, y, mass, ~group, binary=True), model="doubly_robust")
+    added = pair.influence[0] - pair.influence[1]
+    mine, theirs = added[: pair.members] ** 2, added[pair.members :] ** 2
+    df0 = theirs.sum() ** 2 / (theirs**2).sum() - 1
+    df = added @ added * (added @ added) / (mine.sum() ** 2 / 59 + theirs.sum() ** 2 / df0)
+    t = (pair.means[0] - pair.means[1]) / np.sqrt(added @ added)
+    assert df < 40
+    assert result.pvalue[0] == pytest.approx(2 * stats.t.sf(abs(t), df), rel=1e-9)
+    assert result.ci_low[0] == pytest.approx(result.disparity[0] - stats.t.isf(0.025, df) * np.sqrt(added @ added))

@@ -614,3 +614,10 @@ def test_bounds_that_meet_have_two_sided_limits() -> None:
     np.testing.assert_allclose(bounds.low[1], point.disparity[1], rtol=1e-9)
     reach = 1.959963985 * point.standard_error[1]
     np.testing.assert_allclose([bounds.ci_low[1], bounds.ci_high[1]], point.disparity[1] + np.array([-1, 1]) * reach)
+
+
+@pytest.mark.parametrize("call", [iso.flag, iso.adverse_impact])
+def test_a_column_of_probabilities_is_not_taken_for_groups(call: Any) -> None:
+    metric = {"metric": "selection_rate"} if call is iso.flag else {}
+    with pytest.raises(UsageError, match=r"'p_b' has 800 different numbers between 0 and 1.*iso\.proxy"):
+        call(TABLE, **metric, prediction="y", groups="p_b")

@@ -39,6 +39,7 @@ Words = Mapping[str, str]
 MISSING = "(missing)"
 MOST_SETS = 10_000  # sets of dimensions
 MOST_LEVELS = 2_000_000  # of one column: a million groups take 2 GB
+MOST_SHARES = 100  # different numbers between 0 and 1 that can be groups: more are probabilities, or scores
 CONDITION = ""  # the dimension under which a named condition is stored in a group's mapping
 ROW_COUNT, ROW_GROUP = "__c", "__g"  # columns of `Source.complete_rows`: the rows of a line, the number of its group
 
@@ -320,6 +321,12 @@ def partitions(grouping: Grouping, cells: pl.DataFrame) -> tuple[Partition, ...]
     levels: dict[str, Levels] = {}
     for dimension in grouping.every:
         levels[dimension.name] = _levels(dimension, cells[f"group {dimension.name}"])
+        values = [value for value in levels[dimension.name][1] if isinstance(value, float) and 0.0 <= value <= 1.0]
+        if dimension in grouping.dimensions and len(values) > MOST_SHARES:
+            raise UsageError(
+                f"groups: column {dimension.name!r} has {len(values):,} different numbers between 0 and 1. For "
+                "probabilities of groups there is iso.proxy; for bands of a number, iso.cut."
+            )
     subsets = [*grouping.subsets, *([grouping.strata] if grouping.strata else [])]
     return tuple(map(partial(_partition, levels, len(cells)), subsets))
 

@@ -92,12 +92,13 @@ class Proxy:
                 raise UsageError(f"assume: {self.assume} is not allowed; a share is at least -1.")
 
     def __str__(self) -> str:
-        given = {"other": self.other, "assume": self.assume, "place": self.place}
-        given |= {"known": self.known, "known_rows": self.known_rows}
+        given = {name: getattr(self, name) for name in ("other", "assume", "place", "known", "known_rows")}
         more = "".join(f", {key}={value!r}" for key, value in given.items() if value is not None)
-        return f"proxy({self.name!r}, {dict(self.probabilities)}{more})"
+        return f"{self.name}, by probability {dict(self.probabilities)}{more}"
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        name, _, rest = str(self).partition(", by probability ")
+        return f"proxy({name!r}, {rest})"
 
     @property
     def groups(self) -> tuple[str, ...]:

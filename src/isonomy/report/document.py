@@ -107,8 +107,8 @@ class Entry:
         """The title that the author of the audit gave, else what the test is about."""
         groups = []
         for spec in _several(self.given.get("groups")):
-            name = spec.get("column") or spec.get("name") if isinstance(spec, Mapping) else spec
-            column = re.split(", (?:cut at|where) ", str(name))[0]
+            name = spec.get("column") or spec.get("name") or spec.get("proxy") if isinstance(spec, Mapping) else spec
+            column = re.split(", (?:cut at|where|by probability) ", str(name))[0]
             groups.append(self.words.get(column, column))
         return self.title or wording.topic(self.definition, self.metrics, groups) or self.question
 

@@ -362,7 +362,8 @@ class Solver:
     def parts(self, side: Side) -> list[Part]:
         tested, reference = side.tested, self.reference
         if side.comparable is not None:
-            return [(tested, side.comparable.effect(tested, self.link))]
+            designed = self.sums.design is not None
+            return [(tested, side.comparable.effect(tested, self.link, designed=designed))]
         if side.strata is not None:
             law = None
             if self.welch:
