@@ -449,7 +449,7 @@ class Solver:
         return Designed(effect, Law(np.ones(len(contrasts)), effect.freedom))
 
     def _few_rows(self, effect: Overlapping) -> Effect:
-        return effect.by_welch() if self.automatic and not self.sums.binary and self.method == "el" else effect
+        return effect.by_welch() if self.welch and self.method == "el" else effect
 
     def _overlapping(self, pairs: Sequence[Pair], units: Units, rows: float | None) -> Effect:
         """Pairs solved in units of their own, in which a ratio does not change."""
@@ -472,9 +472,9 @@ class Solver:
             return Corrected(problem, bartlett_factor(problem, self.resamples, self.rng))
         if self.correction == "adjusted":
             return Adjusted(problem)
-        if not self.automatic:
-            return problem
-        return problem.scoring_few() if self.sums.binary else problem.by_welch()
+        if self.welch:
+            return problem.by_welch()
+        return problem.scoring_few() if self.automatic else problem
 
     def pair(self, side: Side, first: IntArray, second: IntArray) -> Effect:
         members = list(zip(first.tolist(), second.tolist(), strict=True))
@@ -649,7 +649,43 @@ def law_of_design(solvers: Sequence[Solver], totals: Spread) -> Law:
     else:
         plain = [replace(solver, link=IDENTITY, correction=None) for solver in solvers]
         assumed = likelihoods(plain).standard_error ** 2
-    return totals.law(assumed, constant=stacked(solvers, "status") == Status.CONSTANT)
+    law = totals.law(assumed, constant=stacked(solvers, "status") == Status.CONSTANT)
+    start = 0
+    for solver in solvers:
+        for side in solver.sides:
+            places = np.arange(start, start + side.status.size)
+            start += side.status.size
+            design, plain = solver.sums.design, side.strata is None and side.comparable is None
+            if solver.sums.binary and solver.automatic and plain and design is not None and design.clusters is not None:
+                law.effect[places], law.df[places] = _few_cases(solver.sums, side, law.select(places), totals, places)
+    return law
+
+
+def _few_cases(sums: MetricRows, side: Side, law: Law, totals: Spread, places: IntArray) -> tuple[FloatArray, ...]:
+    """The design effect and degrees of freedom of rates with few cases, by the correlation within all clusters.
+
+    Clusters with a case are too few to show it themselves (Rao and Scott 1992). A larger effect of its own counts.
+    """
+    design, means = sums.design, side.means
+    assert design is not None
+    assert isinstance(means, Binary)
+    codes = np.where(side.partition.codes < 0, side.status.size, side.partition.codes)
+    away = np.nan_to_num(sums.value - means.mean[codes])
+    whole = spread(design, Influence.from_values(away))
+    mass, squared, others, squared_others = (
+        part[places] for part in (totals.mass, totals.squared_mass, totals.others, totals.squared_others)
+    )
+    with np.errstate(all="ignore"):
+        alone, size = float(sums.mass @ away**2), whole.squared_mass / whole.mass
+        correlation = np.nan_to_num(np.clip((whole.second - alone) / (alone * (size - 1.0)), 0.0, 1.0))
+        mine, theirs = (1.0 + (part - 1.0) * correlation for part in (squared / mass, squared_others / others))
+        both = (mine / mass + theirs / others) / (1.0 / mass + 1.0 / others)
+        pooled = np.where(others > 0, both, mine)
+        beside = np.where(others > 0, np.minimum(side.reference, 1.0 - side.reference) * others, np.inf)
+        few = np.minimum(fewest_cases(means, np.arange(mass.size)), beside) < FEW_CASES
+    few &= (side.status == Status.OK) | (side.status == Status.CONSTANT)
+    effect = np.where(side.status == Status.CONSTANT, pooled, np.maximum(law.effect, pooled))
+    return np.where(few, effect, law.effect), np.where(few, np.maximum(law.df, whole.df), law.df)
 
 
 def treated_otherwise(solvers: Sequence[Solver], parts: Parts) -> Parts | None:
