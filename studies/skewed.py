@@ -180,6 +180,19 @@ def strata_rate(rng: np.random.Generator, rows: int, p: float, less: float, tole
     return shown(iso.flag(table, **options, prediction="v", given="s", tolerance=tolerance), -less)
 
 
+# ---- rates in clusters
+
+
+def few_cases(rng: np.random.Generator, p: float, correlation: float) -> list[float]:
+    """60 clusters of 5 people against 400 clusters, whose rate is 0.02."""
+    rates, people = np.repeat([p, 0.02], [60, 400]), np.repeat(np.arange(460), 5)
+    share = (1.0 - correlation) / correlation
+    table: Table = {"g": np.where(people < 60, "g0", "ref"), "c": people}
+    table["d"] = (rng.random(people.size) < rng.beta(rates * share, (1.0 - rates) * share)[people]).astype(int)
+    options: dict[str, Any] = {"metric": "selection_rate", "groups": "g", "reference": {"g": "ref"}}
+    return shown(iso.flag(table, **options, prediction="d", cluster="c"), p - 0.02)
+
+
 # ---- certify
 
 
@@ -428,6 +441,23 @@ PAGE = Page(
                         strata_rate, rows=150, p=0.10, less=0.05, tolerance=0.05
                     ),
                 }.items()
+            ),
+        ),
+        Section(
+            "`flag` of rates with few cases in 60 clusters of 5",
+            ("design",),
+            MEASURED,
+            (
+                *(
+                    line(f"rate 0.02, correlation {part:g}", partial(few_cases, p=0.02, correlation=part), columns=2)
+                    for part in (0.02, 0.05, 0.2)
+                ),
+                Run(
+                    (Line(("rate 0.06 against 0.02, correlation 0.05",), (None, at_most(0.05))),),
+                    each(partial(few_cases, p=0.06, correlation=0.05)),
+                    TABLES,
+                    means,
+                ),
             ),
         ),
         Section(

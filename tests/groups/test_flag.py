@@ -925,6 +925,30 @@ def test_few_clusters_show_less() -> None:
     assert large > 1.08
 
 
+def test_few_cases_have_the_correlation_within_all_clusters() -> None:
+    rng = np.random.default_rng(6)
+    rate = np.r_[rng.beta(0.4, 19.6, 60), rng.beta(0.4, 19.6, 400)]  # a correlation of 0.05
+    table = {"g": np.repeat(["a", "b"], [300, 2_000]), "c": np.repeat(np.arange(460), 5)}
+    table["p"] = (rng.random(2_300) < rate[table["c"]]).astype(int)
+    options: dict[str, Any] = {**RATE_P, "reference": {"g": "b"}}
+    result, plain = iso.flag(table, **options, cluster="c"), iso.flag(table, **options)
+    cases, rows = np.array([table["p"][:300].sum(), table["p"][300:].sum()]), np.array([300, 2_000])
+    assert cases[0] < 20
+    mean = np.repeat(cases / rows, rows)
+    sums = np.bincount(table["c"], weights=table["p"] - mean)
+    alone = float((mean * (1 - mean)).sum())
+    correlation = max((sums @ sums - alone) / (alone * 4), 0.0)
+    pooled = 1.0 + 4.0 * correlation
+    mine = sums / np.repeat(rows, [60, 400])
+    assumed = float((cases / rows * (1 - cases / rows) / rows).sum())
+    alike = float(mine @ mine) * 460 / 459 / assumed
+    df = (sums @ sums) ** 2 / float((sums**4).sum()) - 1.0
+    expected = stats.f.sf(plain.statistic[0] / max(pooled, alike), 1, df)
+    assert result.pvalue[0] == pytest.approx(expected, rel=1e-9)
+    uncorrected = iso.flag(table, **options, cluster="c", method=iso.likelihood(correction=None))
+    assert uncorrected.pvalue[0] > result.pvalue[0]
+
+
 @pytest.mark.parametrize("scale", ["difference", "ratio"])
 def test_a_group_without_a_case_could_not_have_shown_nothing(scale: Any) -> None:
     data = {"g": np.repeat(["a", "b"], [50, 1_000]), "p": np.r_[np.zeros(50), np.tile([1, 0, 0, 0], 250)]}

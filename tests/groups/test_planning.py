@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
+from scipy import stats
 
 import isonomy as iso
 from isonomy.errors import UsageError
@@ -54,3 +56,15 @@ from isonomy.errors import UsageError
 def test_bad_input_names_the_argument(call: Callable[[], object], argument: str) -> None:
     with pytest.raises(UsageError, match=f"^{argument}:"):
         call()
+
+
+def test_a_dozen_rows_often_look_too_skewed_for_a_verdict() -> None:
+    rng = np.random.default_rng(3)
+    n = iso.rows_needed(1.0, reference="known", variance=1.0)
+    x = rng.normal(1.0, 1.0, size=(20_000, n))
+    shown = stats.ttest_1samp(x, 0.0, axis=1).pvalue <= 0.05
+    judged = 30 * stats.skew(x, axis=1) ** 2 <= n
+    assert (shown & judged).mean() >= 0.8
+    assert iso.power_of(1.0, n=n, reference="known", variance=1.0) == pytest.approx((shown & judged).mean(), abs=0.05)
+    # No difference, however large, has a verdict in four of five tables of nine rows.
+    assert iso.detectable_disparity(9, reference="known", variance=1.0) == np.inf

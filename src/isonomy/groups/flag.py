@@ -25,7 +25,7 @@ from isonomy.groups.proxy import ProxyPlan, flag_by_proxy, flag_columns
 from isonomy.groups.shrunk import ShrunkResult, Toward, shrink
 from isonomy.inference import Verdict, conclude, inside, rejected
 from isonomy.inference.decide import Alternative, Decisions
-from isonomy.inference.effect import Against, Hypothesis, Rescaled, too_skewed
+from isonomy.inference.effect import Against, Bent, Effect, Hypothesis, Rescaled, too_skewed
 from isonomy.inference.multiplicity import adjust as adjust_pvalues
 from isonomy.inference.multiplicity import false_discoveries, intersections, max_t, siblings
 from isonomy.numerics.arrays import BoolArray, FloatArray, ObjectArray
@@ -299,8 +299,9 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
     plain = comparison.likelihoods(solvers)
     same = comparison.same_hypotheses(solvers, plan.hypothesis)
     among = 1 if plan.adjust == "none" else np.unique(same[plain.tested]).size
-    moments = comparison.moments(solvers, plain.tested)
+    moments = comparison.moments(solvers, plain.tested, plan.alpha, among)
     skewed = plain.tested & too_skewed(moments.third, moments.variance, plan.alpha, among)
+    bent, skewed = skewed & moments.bend.trusted, skewed & ~moments.bend.trusted
     reference = comparison.stacked(solvers, "reference")
     plain = effects = replace(plain, df=moments.df)
     design, law = None, None
@@ -308,6 +309,11 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
         law = comparison.law_of_design(solvers, totals)
         effects, design = effects if plan.target.to.best else plain.under(law), totals.effect(law)
     tested, disparity, error = effects.tested, effects.value, effects.standard_error
+
+    def judged(parts: Effect) -> Effect:
+        excess, level = (np.where(bent, part, 0.0) for part in moments.bend[:2])
+        return Bent(parts, excess, level) if bent.any() else parts
+
     status = comparison.stacked(solvers, "status")
     statistic, pvalue = np.full((2, tested.size), np.nan)
     otherwise: FloatArray | None = None
@@ -315,14 +321,14 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
     side: Alternative = "two-sided"
     if plan.hypothesis is not None:
         side = plan.hypothesis.side
-        statistic, pvalue = np.where(tested, effects.test(plan.hypothesis), np.nan)
+        statistic, pvalue = np.where(tested, judged(effects).test(plan.hypothesis), np.nan)
         pvalue[np.isnan(statistic)] = np.nan
     if isinstance(plan, FlagPlan):
         other = None if plan.given is not None else comparison.treated_otherwise(solvers, plain)
-        otherwise = None if other is None else np.where(tested, other.test(plan.hypothesis)[1], np.nan)
+        otherwise = None if other is None else np.where(tested, judged(other).test(plan.hypothesis)[1], np.nan)
         drawn = _draws(solvers, plan, disparity, error, tested)
     # Two groups that share one hypothesis still have two intervals.
-    low, high = effects.limits(plan.alpha, plan.interval, side, int(tested.sum()))
+    low, high = judged(effects).limits(plan.alpha, plan.interval, side, int(tested.sum()))
     groups: list[Group] = []
     which: list[int] = []  # the metric of each line
     for i, solver in enumerate(solvers):
@@ -373,7 +379,7 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
         columns |= account_for_strata(solvers[0].sums, plan.base_scale, plan.alpha)
     if plan.given is not None:
         columns |= {
-            "deviations": np.where(tested, effects.root(plan.link.equal), np.nan),
+            "deviations": np.where(tested, judged(effects).root(plan.link.equal), np.nan),
             "shortfall": np.where(shares.astype(bool), (reference - columns["estimate"]) * columns["n"], np.nan),
         }
     tests = {

@@ -50,6 +50,11 @@ Limits = tuple[FloatArray, FloatArray]
 # Rows, in squared skewnesses, below which an estimate is too skewed for any verdict. By simulation, the smallest number
 # that holds 0.05 at the edge of a tolerance for lognormal, gamma and exponential metrics in groups of 20 to 500 rows.
 SKEWED = 30.0
+# The same where T is bent by the skewness of all rows (`Bent`); rows of each side, and squared skewnesses of all rows,
+# that this takes. By simulation of gamma (shapes 0.1 and 0.25), exponential, Pareto and lognormal (log-sd 0.7, 1, 1.4)
+# metrics and of such amounts among zeros, in 1 to 40 groups: any violation in at most 0.062 of tables, intervals miss
+# in at most 0.056.
+REACH, OWN_ROWS, KNOWN = 2.0, 100.0, 30.0
 # The same for a joint test of many groups, in which errors of both signs offset each other.
 SKEWED_JOINTLY = 2.0
 # A level shared by many tests lies further out in the tail, where skewness matters more: rows grow with this power of
@@ -209,43 +214,155 @@ def too_skewed(
 
 
 class Combined(NamedTuple):
-    """Both sides of each difference: its third moment and variance, Welch's squared error and degrees of freedom.
+    """Both sides of each difference: its third moment and variance, and Welch's degrees of freedom.
 
     In ``third`` and ``variance`` rows count as at least as skewed and as variable as those of all groups and references
-    together, since few rows seldom show how far a tail reaches. ``effect`` is that variance over the one of the rows
-    themselves.
+    together, since few rows seldom show how far a tail reaches.
     """
 
     third: FloatArray
     variance: FloatArray
-    squared: FloatArray
     df: FloatArray
-    effect: FloatArray
 
 
 def combined(sides: Sequence[Contribution]) -> Combined:
     """Add up the absolute third moments and the variances of two sides: equal groups err by as much as their means."""
     sides = [side for side in sides if np.nansum(side.variance) > 0]
     if not sides:
-        return Combined(np.zeros(1), np.zeros(1), np.zeros(1), np.full(1, np.inf), np.ones(1))
+        return Combined(np.zeros(1), np.zeros(1), np.full(1, np.inf))
     with np.errstate(all="ignore"):
         skewness = max(
             abs(np.nansum(side.third * side.rows**3)) / np.nansum(side.variance**1.5 * side.rows**2.5) for side in sides
         )
-        squares = sum(np.nansum(side.variance * side.rows**2) for side in sides)
-        square = squares / sum(np.nansum(side.rows * (side.variance > 0)) for side in sides)
-        third, variance, plain, squared, errors = np.zeros((5, sides[0].variance.size))
+        square = _pooled_square(sides)
+        third, variance, squared, errors = np.zeros((4, sides[0].variance.size))
         for side in sides:
             wide = np.maximum(side.variance, square / side.rows)
             at_least = np.maximum(skewness * side.variance**1.5 / np.sqrt(side.rows), np.abs(side.third))
             third += np.nan_to_num(at_least * np.maximum(wide / side.variance, 1.0) ** 1.5, posinf=0.0)
             variance += np.nan_to_num(wide, posinf=0.0)
-            plain += np.nan_to_num(side.variance)
             unbiased = side.variance * (side.df + 1.0) / side.df
             squared += np.nan_to_num(unbiased)
             errors += np.nan_to_num(unbiased**2 / side.df)
-        df, effect = squared**2 / errors, variance / plain
-    return Combined(third, variance, squared, np.where(np.isnan(df), np.inf, df), np.where(effect >= 1, effect, 1.0))
+        df = squared**2 / errors
+    return Combined(third, variance, np.where(np.isnan(df), np.inf, df))
+
+
+def _pooled_square(sides: Sequence[Contribution]) -> float:
+    """The mean square of all rows about their means."""
+    squares = sum(np.nansum(side.variance * side.rows**2) for side in sides)
+    return float(squares / sum(np.nansum(side.rows * (side.variance > 0)) for side in sides))
+
+
+class Bend(NamedTuple):
+    """How far T of skewed estimates is bent (see `Bent`), and for which of them that restores the level.
+
+    In ``excess`` and ``level`` the first row is for estimates above the null, the second for those below it.
+    """
+
+    excess: FloatArray
+    level: FloatArray
+    trusted: BoolArray
+
+
+def bend(
+    mine: Contribution,
+    theirs: Contribution,
+    alpha: float,
+    tests: int,
+    pairs: tuple[IntArray, IntArray] | None = None,
+    *,
+    corrected: bool,
+) -> Bend:
+    """The skewness of each difference, as far as it may be: none, that of its rows, or that of all rows together.
+
+    ``corrected``: T is a likelihood ratio, which takes the skewness of the rows into account. The law is trusted for
+    differences of at least `OWN_ROWS` rows on either side whose skewness, by that of all rows, leaves them `REACH`
+    squared skewnesses; all rows must be enough to estimate it, and a side may not be more skewed than they are.
+    With ``pairs``, differences are those of ``mine`` between the groups of each pair, and the bend of a group is the
+    largest of its pairs.
+    """
+    with np.errstate(all="ignore"):
+        parts = [(mine, 1.0)] if pairs is not None else [(mine, 1.0), (theirs, -1.0)]
+        parts = [(side, sign) for side, sign in parts if np.nansum(side.variance) > 0]
+        # A reference that all groups share counts once, so that exchanging a group and its reference changes nothing.
+        share = {1.0: np.nansum, -1.0: np.nanmean}
+        cubes = sum(sign * share[sign](side.third * side.rows**3) for side, sign in parts)
+        scale = sum(share[sign](side.variance**1.5 * side.rows**2.5) for side, sign in parts)
+        rows = sum(share[sign](side.rows) for side, sign in parts)
+        pooled, square = float(cubes / scale), _pooled_square([side for side, _ in parts])
+        columns = []
+        for side, sign in parts:
+            expected = sign * pooled * side.variance**1.5 / np.sqrt(side.rows)
+            wide = np.maximum(side.variance, square / side.rows)
+            usual = abs(pooled) * wide**1.5 / np.sqrt(side.rows)
+            low, high = np.minimum(side.third, expected), np.maximum(side.third, expected)
+            columns.append(np.nan_to_num([side.third, low, high, side.variance, usual, wide]))
+        fewest = np.min([side.rows for side, _ in parts], axis=0)
+        if pairs is None:
+            total = np.sum(columns, axis=0)
+        else:
+            (first, second), fewest = pairs, np.minimum(fewest[pairs[0]], fewest[pairs[1]])
+            turned = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])[:, None] * columns[0][[0, 2, 1, 3, 4, 5]]
+            total = columns[0][:, first] + turned[:, second]
+        third, low, high, variance, usual, wide = total
+        third, low, high = (part / variance**1.5 for part in (third, low, high))
+        usual = usual / wide**1.5
+        one = np.ones_like(usual)
+        trusted = (fewest >= OWN_ROWS) & (KNOWN * pooled**2 <= rows)
+        trusted &= ~too_skewed(usual, one, alpha, tests, REACH)
+        trusted &= ~(too_skewed(third, one, alpha, tests) & (np.abs(third) > usual))
+        base = third if corrected else 0.0 * third
+        level = np.stack([np.maximum(-low, 0.0), np.maximum(high, 0.0)])
+        excess = np.maximum(level + np.stack([base, -base]), 0.0)
+    if pairs is not None:
+        starts = np.flatnonzero(np.diff(first, prepend=-1))
+        excess, level = (np.maximum.reduceat(part, starts, axis=1) for part in (excess, level))
+        trusted = np.logical_and.reduceat(trusted, starts)
+    return Bend(excess, level, trusted)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bent(Effect):
+    """Skewed estimates: the root of T becomes normal by Hall's (1992) cubic transformation.
+
+    With a skewness of A, the root r of T becomes r + A (r²/3 + 1/6) + A² r³/27, which increases with r, so that a
+    test can be inverted. A is only known to lie in a range, and the end of it that makes T smaller is used: where the
+    estimate lies above the null the lower end, and otherwise the upper end, 0 included. ``level`` is the distance of
+    that end from 0, ``excess`` that from the skewness which the root already takes into account; T is at least 0.
+    """
+
+    inner: Effect
+    excess: FloatArray
+    level: FloatArray
+
+    @property
+    def value(self) -> FloatArray:
+        return self.inner.value
+
+    @property
+    def standard_error(self) -> FloatArray:
+        return self.inner.standard_error
+
+    @property
+    def df(self) -> FloatArray | float:
+        return self.inner.df
+
+    def statistic(self, null: npt.ArrayLike) -> FloatArray:
+        statistic, target = self.inner.statistic(null), np.asarray(null, dtype=float)
+        with np.errstate(invalid="ignore"):
+            excess, level = (np.where(self.value > target, *ends) for ends in (self.excess, self.level))
+            root = np.sqrt(np.maximum(statistic, 0.0))
+            part = excess * root / 3.0
+            bent = np.maximum(root * (1.0 - part + part**2 / 3.0) - level / 6.0, 0.0) ** 2
+        return np.where((excess + level > 0) & np.isfinite(statistic), bent, statistic)
+
+    def interval(self, critical: npt.ArrayLike) -> Limits:
+        level = np.sqrt(np.broadcast_to(np.asarray(critical, dtype=float), self.value.shape))
+        reached = level + self.level / 6.0
+        rest = np.cbrt(1.0 - self.excess * reached)
+        above, below = (3.0 * reached / (1.0 + rest + rest**2)) ** 2
+        return self.inner.interval(above)[0], self.inner.interval(below)[1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -317,6 +434,31 @@ class Fieller(Effect):
             np.where(unknown, np.nan, np.where(bounded, low, -np.inf)),
             np.where(unknown, np.nan, np.where(bounded, high, np.inf)),
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Logarithmic(Effect):
+    """The logarithms of positive ratios."""
+
+    inner: Effect
+
+    @property
+    def value(self) -> FloatArray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log(self.inner.value)
+
+    @property
+    def standard_error(self) -> FloatArray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.inner.standard_error / self.inner.value
+
+    def statistic(self, null: npt.ArrayLike) -> FloatArray:
+        return self.inner.statistic(np.exp(null))
+
+    def interval(self, critical: npt.ArrayLike) -> Limits:
+        low, high = self.inner.interval(critical)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log(np.maximum(low, 0.0)), np.log(np.maximum(high, 0.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

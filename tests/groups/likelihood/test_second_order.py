@@ -89,7 +89,6 @@ def test_both_sides_of_a_difference_count() -> None:
     wide = np.maximum(variance, variance.mean())
     assert whole.third[0] == pytest.approx((skewness.max() * wide**1.5).sum() / 40**2)
     assert whole.variance[0] == pytest.approx(wide.sum() / 40)
-    assert whole.effect[0] == pytest.approx(wide.sum() / variance.sum())
     welch = stats.ttest_ind(*x, equal_var=False)
     assert whole.df[0] == pytest.approx(welch.df, rel=1e-12)
 
@@ -135,16 +134,106 @@ def test_every_path_has_the_gate(path: str) -> None:
         assert closed <= (result.verdict == "inconclusive")
 
 
-def test_means_of_few_rows_have_welch_degrees_of_freedom() -> None:
+def test_means_have_welch_degrees_of_freedom() -> None:
     rng = np.random.default_rng(9)
-    table = {"g": np.repeat(["a", "c"], [12, 300]), "v": rng.normal(size=312)}
+    table = {"g": np.repeat(["a", "c"], [40, 300]), "v": rng.normal(size=340)}
     result = iso.flag(table, metric=VALUE, groups="g", reference={"g": "c"})
-    df = stats.ttest_ind(table["v"][:12], table["v"][12:], equal_var=False).df
+    df = stats.ttest_ind(table["v"][:40], table["v"][40:], equal_var=False).df
     assert result.pvalue[0] == pytest.approx(stats.f.sf(result.statistic[0], 1, df), rel=1e-9)
     plain = iso.flag(table, metric=VALUE, groups="g", reference={"g": "c"}, method=iso.likelihood(correction=None))
     assert plain.statistic[0] == result.statistic[0]
     assert plain.pvalue[0] == pytest.approx(stats.chi2.sf(result.statistic[0], 1), rel=1e-9)
     assert plain.ci_high[0] < result.ci_high[0]
+
+
+def values_of(table: Any, column: str, **options: Any) -> float:
+    result = iso.flag(table, **({"metric": VALUE, "groups": "g"} | options))
+    return float(getattr(result, column)[[str(group) for group in result.groups].index("g=a")])
+
+
+@pytest.mark.parametrize("scale", ["difference", "ratio", "standardized"])
+def test_few_rows_have_welchs_test_on_every_path(scale: str) -> None:
+    rng = np.random.default_rng(10)
+    table = {"g": np.repeat(["a", "c"], [12, 200]), "v": rng.normal(5.0, 1.0, size=212), "h": ["d", "e"] * 106}
+    x, y = table["v"][:12], table["v"][12:]
+    welch, known = stats.ttest_ind(x, y, equal_var=False), stats.ttest_1samp(x, 5.0)
+    for reference, peer in (({"g": "c"}, welch), ("rest", welch), ("population", welch), (5.0, known)):
+        options: dict[str, Any] = {"reference": reference, "scale": scale}
+        assert values_of(table, "pvalue", **options) == pytest.approx(peer.pvalue, rel=1e-7)
+        for end in ("ci_low", "ci_high"):
+            edge = values_of(table, end, **options)
+            assert values_of(table, "pvalue", **options, null=edge) == pytest.approx(0.05, rel=1e-9)
+    if scale == "difference":
+        ends = [values_of(table, end, reference={"g": "c"}) for end in ("ci_low", "ci_high")]
+        assert ends == pytest.approx(list(welch.confidence_interval()), rel=1e-9)
+    # A reference that overlaps the group in part: the variance of the difference by influence values.
+    inside = np.array(table["h"]) == "d"
+    both = {"groups": ["g", "h"], "reference": {"h": "d"}, "adjust": "none", "scale": scale}
+    other = table["v"][inside]
+    on_x = np.where(np.arange(212) < 12, table["v"] - x.mean(), 0.0) / np.sqrt(12 * 11)
+    on_y = np.where(inside, table["v"] - other.mean(), 0.0) / np.sqrt(other.size * (other.size - 1))
+    root = (x.mean() - other.mean()) / np.sqrt(((on_x - on_y) ** 2).sum())
+    assert values_of(table, "statistic", **both) == pytest.approx(root**2, rel=1e-9)
+
+
+BENT: dict[str, dict[str, Any]] = {
+    "group": {"reference": {"g": "c"}},
+    "ratio": {"reference": {"g": "c"}, "scale": "ratio"},
+    "standardized": {"reference": {"g": "c"}, "scale": "standardized"},
+    "strata": {"reference": {"g": "c"}, "given": "s"},
+    "weights": {"reference": {"g": "c"}, "weight": "w"},
+    "overlap": {"reference": {"h": "d"}, "groups": ["g", "h"]},
+    "rest": {"reference": "rest"},
+    "number": {"reference": 2.0},
+}
+
+
+def amounts() -> dict[str, Any]:
+    rng, sizes = np.random.default_rng(4), [400, 400, 3_000]
+    n = sum(sizes)
+    table = {"g": np.repeat(["a", "b", "c"], sizes), "v": rng.lognormal(0.0, 1.2, n), "s": rng.integers(0, 2, n)}
+    return table | {"w": rng.uniform(0.5, 1.5, n), "h": rng.choice(["d", "e"], n)}
+
+
+@pytest.mark.parametrize("path", BENT)
+def test_skewed_groups_of_enough_rows_have_a_test_whose_inversion_is_the_interval(path: str) -> None:
+    table, options = amounts(), BENT[path]
+    result = iso.flag(table, metric=VALUE, **({"groups": "g"} | options))
+    assert result.status[0] == "ok"
+    plain = iso.flag(table, metric=VALUE, **({"groups": "g"} | options), method=iso.likelihood(correction=None))
+    assert plain.status[0] == "skewed"
+    assert result.ci_low[0] < plain.ci_low[0]
+    assert result.ci_high[0] > plain.ci_high[0]
+    for end in ("ci_low", "ci_high"):
+        assert values_of(table, "pvalue", **options, null=values_of(table, end, **options)) == pytest.approx(0.05)
+
+
+def test_exchanging_a_skewed_group_and_its_reference_mirrors_the_interval() -> None:
+    table = amounts()
+    first = iso.flag(table, metric=VALUE, groups="g", reference={"g": "c"})
+    second = iso.flag(table, metric=VALUE, groups="g", reference={"g": "a"})
+    assert second.pvalue[2] == pytest.approx(first.pvalue[0], rel=1e-9)
+    assert second.ci_low[2] == pytest.approx(-first.ci_high[0], rel=1e-9)
+    assert second.ci_high[2] == pytest.approx(-first.ci_low[0], rel=1e-9)
+
+
+def test_the_root_of_a_skewed_difference_is_bent_by_the_skewness_of_all_rows() -> None:
+    table = amounts()
+    rows = [table["v"][table["g"] == name] for name in "abc"]
+    n = np.array([part.size for part in rows])
+    second, third = (np.array([np.mean((part - part.mean()) ** k) for part in rows]) for k in (2, 3))
+    pooled = (n @ third) / (n @ second**1.5)  # the skewness of all rows
+    squared = second[0] / n[0] + second[2] / n[2]
+    own = (third[0] / n[0] ** 2 - third[2] / n[2] ** 2) / squared**1.5
+    usual = pooled * second**1.5
+    highest = max(third[0], usual[0]) / n[0] ** 2 - min(third[2], usual[2]) / n[2] ** 2
+    level = highest / squared**1.5
+    for null in (0.3, 0.6):  # the estimate lies below
+        plain = iso.likelihood(correction=None)
+        options: dict[str, Any] = {"metric": VALUE, "groups": "g", "reference": {"g": "c"}, "null": null}
+        root = np.sqrt(iso.flag(table, **options, method=plain).statistic[0])
+        bent = root - (level - own) * root**2 / 3 + (level - own) ** 2 * root**3 / 27 - level / 6
+        assert iso.flag(table, **options).statistic[0] == pytest.approx(bent**2, rel=1e-9)
 
 
 def test_skewed_groups_have_no_joint_verdict() -> None:

@@ -47,13 +47,14 @@ from isonomy.inference.effect import (
     DRAWS,
     RATE_DRAWS,
     AgainstBest,
-    Combined,
+    Bend,
     Designed,
     Effect,
     Hypothesis,
     Part,
     Parts,
     Rescaled,
+    bend,
     combined,
     every_pair,
     null_pvalues,
@@ -346,6 +347,12 @@ class Solver:
         """Whether T of these groups, which are not 0/1, is compared with F on Welch's degrees of freedom."""
         return self.automatic and not self.sums.binary and self.sums.design is None
 
+    @property
+    def bendable(self) -> bool:
+        """Whether skewed differences have a law: those of rows, with or without weights."""
+        design = self.sums.design
+        return self.automatic and self.method == "el" and (design is None or design.clusters is None)
+
     def contributions(self, side: Side) -> tuple[Contribution, Contribution]:
         """What groups and references contribute to the third moment and the variance of each disparity."""
         if side.strata is not None and self.sums.design is None:
@@ -376,8 +383,12 @@ class Solver:
             pairs = self.pair(side, tested[first], tested[second])
             return [(tested, AgainstBest(pairs, first, 1.0 if reference.to is To.HIGHEST else -1.0))]
         if self.sigma is not None:
-            contrasts = tuple(self._standardized(side, int(g)) for g in tested)
-            return [(tested, Overlapping(contrasts, self.method))]
+            return [
+                (
+                    tested,
+                    self._few_rows(Overlapping(tuple(self._standardized(side, int(g)) for g in tested), self.method)),
+                )
+            ]
         if self.lawful:
             others = side.against if reference.joint and side.against else tuple(map(float, side.reference))
             return [(tested, self._contrasts(side, [(int(g), others[g]) for g in tested]))]
@@ -438,9 +449,13 @@ class Solver:
         effect = Contrasts(tuple(contrasts))
         return Designed(effect, Law(np.ones(len(contrasts)), effect.freedom))
 
+    def _few_rows(self, effect: Overlapping) -> Effect:
+        return effect.by_welch() if self.welch and self.method == "el" else effect
+
     def _overlapping(self, pairs: Sequence[Pair], units: Units, rows: float | None) -> Effect:
         """Pairs solved in units of their own, in which a ratio does not change."""
-        effect = Overlapping(tuple(pairs), self.method, rows)
+        likelihood = Overlapping(tuple(pairs), self.method, rows)
+        effect = likelihood if rows is None else self._few_rows(likelihood)
         return Rescaled(effect, units.scale) if self.link is IDENTITY else effect
 
     def _compared(self, kind: Kind, means: Binary | Real, group: IntArray, other: Means, partner: IntArray) -> Effect:
@@ -458,6 +473,8 @@ class Solver:
             return Corrected(problem, bartlett_factor(problem, self.resamples, self.rng))
         if self.correction == "adjusted":
             return Adjusted(problem)
+        if self.welch:
+            return problem.by_welch()
         return problem.scoring_few() if self.automatic else problem
 
     def pair(self, side: Side, first: IntArray, second: IntArray) -> Effect:
@@ -469,7 +486,7 @@ class Solver:
             else:
                 pairs = self._overlapping([self._functional(side, *pair) for pair in others], side.units, None)
         elif self.sigma is not None:
-            pairs = Overlapping(tuple(self._standardized(side, a, b) for a, b in members), self.method)
+            pairs = self._few_rows(Overlapping(tuple(self._standardized(side, a, b) for a, b in members), self.method))
         else:
             pairs = self._compared(Kind.DISJOINT, side.means, first, side.means, second)
         with np.errstate(all="ignore"):
@@ -547,13 +564,24 @@ def likelihoods(solvers: Sequence[Solver]) -> Parts:
     return gathered(disparity, parts, first.link)
 
 
-def moments(solvers: Sequence[Solver], tested: BoolArray) -> Combined:
-    """The third moment, the variance, the error and the degrees of freedom of each difference, by influence values.
+class Moments(NamedTuple):
+    """The third moment and the variance of each difference, Welch's degrees of freedom, and the bend of skewed ones."""
+
+    third: FloatArray
+    variance: FloatArray
+    df: FloatArray
+    bend: Bend
+
+
+def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: int) -> Moments:
+    """The same by influence values, for verdicts at ``alpha`` over all ``tests``.
 
     Rates have a law of their own and count as not skewed. A group compared with the best of all groups is as skewed as
-    the worst of its pairs. The degrees of freedom of pairs and of strata are part of their law.
+    the worst of its pairs. The degrees of freedom of pairs and of strata are part of their law. Clusters and
+    comparable people have no law for skewed differences, nor has a likelihood that the call chose.
     """
-    third, variance, squared, df, effect = np.tile([[0.0], [1.0], [0.0], [np.inf], [1.0]], tested.size)
+    third, variance, df = np.tile([[0.0], [1.0], [np.inf]], tested.size)
+    law = Bend(np.zeros((2, tested.size)), np.zeros((2, tested.size)), np.zeros(tested.size, dtype=bool))
     start = 0
     for solver in solvers:
         for side in solver.sides:
@@ -562,21 +590,24 @@ def moments(solvers: Sequence[Solver], tested: BoolArray) -> Combined:
             start += side.status.size
             if solver.sums.binary or solver.lawful or not local.size:  # their effects have a law and a gate already
                 continue
-            plain = replace(solver, sigma=None)  # no difference has one p-value on every scale
+            # No difference has one p-value, on every scale and from the population as from the rest of it.
+            to = To.REST if solver.reference.to is To.POPULATION else solver.reference.to
+            plain = replace(solver, sigma=None, reference=replace(solver.reference, to=to))
             mine, theirs = (Contribution(*(part[local] for part in half)) for half in plain.contributions(side))
             whole, best = combined([mine, theirs]), solver.reference.to.best
-            third[places], variance[places] = whole.third, whole.variance
-            if best and local.size > 1:
-                first, second = every_pair(local.size)
-                thirds, variances = (part[first] + part[second] for part in whole[:2])
-                order = np.lexsort((-(thirds**2) / variances**3, first))
-                worst = order[np.flatnonzero(np.diff(first[order], prepend=-1))]
+            third[places], variance[places] = whole[:2]
+            pairs = every_pair(local.size) if best and local.size > 1 else None
+            if pairs is not None:
+                thirds, variances = (part[pairs[0]] + part[pairs[1]] for part in whole[:2])
+                order = np.lexsort((-(thirds**2) / variances**3, pairs[0]))
+                worst = order[np.flatnonzero(np.diff(pairs[0][order], prepend=-1))]
                 third[places], variance[places] = thirds[worst], variances[worst]
-            elif not best and side.strata is None:
-                effect[places] = whole.effect if solver.automatic else 1.0
-                if solver.welch:
-                    squared[places], df[places] = whole.squared, whole.df
-    return Combined(third, variance, squared, df, effect)
+            elif not best and side.strata is None and solver.welch:
+                df[places] = whole.df
+            if solver.bendable and side.comparable is None:
+                bent = bend(mine, theirs, alpha, tests, pairs, corrected=side.strata is None)
+                law.excess[:, places], law.level[:, places], law.trusted[places] = bent
+    return Moments(third, variance, df, law)
 
 
 # ---- the family of all groups
@@ -619,7 +650,43 @@ def law_of_design(solvers: Sequence[Solver], totals: Spread) -> Law:
     else:
         plain = [replace(solver, link=IDENTITY, correction=None) for solver in solvers]
         assumed = likelihoods(plain).standard_error ** 2
-    return totals.law(assumed, constant=stacked(solvers, "status") == Status.CONSTANT)
+    law = totals.law(assumed, constant=stacked(solvers, "status") == Status.CONSTANT)
+    start = 0
+    for solver in solvers:
+        for side in solver.sides:
+            places = np.arange(start, start + side.status.size)
+            start += side.status.size
+            design, plain = solver.sums.design, side.strata is None and side.comparable is None
+            if solver.sums.binary and solver.automatic and plain and design is not None and design.clusters is not None:
+                law.effect[places], law.df[places] = _few_cases(solver.sums, side, law.select(places), totals, places)
+    return law
+
+
+def _few_cases(sums: MetricRows, side: Side, law: Law, totals: Spread, places: IntArray) -> tuple[FloatArray, ...]:
+    """The design effect and degrees of freedom of rates with few cases, by the correlation within all clusters.
+
+    Clusters with a case are too few to show it themselves (Rao and Scott 1992). A larger effect of its own counts.
+    """
+    design, means = sums.design, side.means
+    assert design is not None
+    assert isinstance(means, Binary)
+    codes = np.where(side.partition.codes < 0, side.status.size, side.partition.codes)
+    away = np.nan_to_num(sums.value - means.mean[codes])
+    whole = spread(design, Influence.from_values(away))
+    mass, squared, others, squared_others = (
+        part[places] for part in (totals.mass, totals.squared_mass, totals.others, totals.squared_others)
+    )
+    with np.errstate(all="ignore"):
+        alone, size = float(sums.mass @ away**2), whole.squared_mass / whole.mass
+        correlation = np.nan_to_num(np.clip((whole.second - alone) / (alone * (size - 1.0)), 0.0, 1.0))
+        mine, theirs = (1.0 + (part - 1.0) * correlation for part in (squared / mass, squared_others / others))
+        both = (mine / mass + theirs / others) / (1.0 / mass + 1.0 / others)
+        pooled = np.where(others > 0, both, mine)
+        beside = np.where(others > 0, np.minimum(side.reference, 1.0 - side.reference) * others, np.inf)
+        few = np.minimum(fewest_cases(means, np.arange(mass.size)), beside) < FEW_CASES
+    few &= (side.status == Status.OK) | (side.status == Status.CONSTANT)
+    effect = np.where(side.status == Status.CONSTANT, pooled, np.maximum(law.effect, pooled))
+    return np.where(few, effect, law.effect), np.where(few, np.maximum(law.df, whole.df), law.df)
 
 
 def treated_otherwise(solvers: Sequence[Solver], parts: Parts) -> Parts | None:

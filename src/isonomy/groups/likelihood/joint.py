@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 
 import numpy as np
 import numpy.typing as npt
@@ -107,8 +108,8 @@ class Functions:
 class Joint:
     """``df`` counts independent functions minus the profiled references; ``left_out`` are the groups whose functions
     would have singled out too few rows. The likeliest weighting that meets the hypothesis gives each pattern ``scale``
-    times its weight and moves the means of its columns by ``move`` (columns, patterns); both are None if no weighting
-    does, and for Euclidean likelihood.
+    times its weight and moves the means of its columns by ``move`` (columns, patterns), with these ``multipliers`` of
+    the functions; they are None if no weighting does, and for Euclidean likelihood.
     """
 
     statistic: float
@@ -118,6 +119,7 @@ class Joint:
     left_out: tuple[int, ...] = ()
     scale: FloatArray | None = None
     move: FloatArray | None = None
+    multipliers: FloatArray | None = None
 
 
 class Patterns:
@@ -167,8 +169,8 @@ class Patterns:
         _, pivots, rank, _ = linalg.lapack.dpstrf(second / np.outer(alive, alive), tol=RANK_TOLERANCE)
         return np.sort(np.asarray(pivots[:rank], dtype=np.intp) - 1)
 
-    def likelihood(self, functions: Functions, theta: FloatArray) -> Joint:
-        """Empirical likelihood: the maximum over λ for each θ, the minimum over θ."""
+    def likelihood(self, functions: Functions, theta: FloatArray, near: Joint | None = None) -> Joint:
+        """Empirical likelihood: the maximum over λ for each θ, the minimum over θ; ``near`` is that of a near null."""
         free = functions.nuisance.shape[2]
         failed, starts, width = None, [theta], 0.0
         if free:
@@ -183,6 +185,8 @@ class Patterns:
             chosen = self.independent(functions, start)
             df = max(chosen.size - free, 0)
             dual = _Dual(self, functions.take(chosen))
+            if near is not None and near.multipliers is not None and near.multipliers.size == chosen.size:
+                dual.multipliers, near = near.multipliers, None
             steep = self.traces.any() and chosen.size > HANDFUL
             best, status = dual.by_heavier_traces(start) if steep else dual.optimum(start)
             if dual.left <= 0:
@@ -194,7 +198,7 @@ class Patterns:
                 continue
             with np.errstate(invalid="ignore"):
                 scale, move = dual.weight / self.n, dual.first / dual.weight - self.first / self.n
-            joint = Joint(max(2.0 * dual.value, 0.0), df, best, status, scale=scale, move=move)
+            joint = Joint(max(2.0 * dual.value, 0.0), df, best, status, (), scale, move, dual.multipliers)
             if status is Status.OK:
                 return joint
             failed = joint
@@ -423,8 +427,11 @@ class _Dual:
         self.weight = total(slope)
         self.squared = total(bend)
         self.first = np.stack([total(slope * x) for x in data.columns])
-        self.squared_first = np.stack([total(bend * x) for x in data.columns])
-        squared_second = np.array([[total(bend * a * b) for b in data.columns] for a in data.columns])
+        bent = [bend * x for x in data.columns]
+        self.squared_first = np.stack([total(part) for part in bent])
+        squared_second = np.empty((len(bent), *self.squared_first.shape))
+        for a, b in combinations_with_replacement(range(len(bent)), 2):
+            squared_second[a, b] = squared_second[b, a] = total(bent[a] * data.columns[b])
         self.gradient = np.einsum("sfk,ks->f", functions.slope, self.first) - self.weight @ self.constant
         self.hessian = _crossed(functions.slope, self.constant, self.squared, self.squared_first, squared_second)
 

@@ -30,8 +30,8 @@ from scipy import optimize
 
 from isonomy.groups.likelihood.joint import Functions, Joint, Patterns
 from isonomy.groups.likelihood.means import IDENTITY, LOG, LOGIT, Binary, Link
-from isonomy.groups.likelihood.profile import STEP, score_statistic
-from isonomy.inference.effect import Effect, Limits
+from isonomy.groups.likelihood.profile import FEW_ROWS, STEP, score_statistic
+from isonomy.inference.effect import Effect, Fieller, Limits, Logarithmic, Part, Parts, Wald
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.roots import root, roots
 from isonomy.numerics.status import Status
@@ -40,6 +40,8 @@ from isonomy.numerics.status import Status
 Sigma = Literal["population", "pooled", "reference"]
 # The patterns of rows that are in a group, in its reference, and in both.
 IN_GROUP, IN_REFERENCE = np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0])
+# Secant steps to an interval's end, and the relative step that ends them.
+SECANTS, CLOSE = 12, 1e-12
 # Doublings of the step that brackets an interval's end, starting from one standard error.
 DOUBLINGS = 40
 
@@ -94,6 +96,21 @@ class Pair:
             mine, theirs = self.link.unit(np.array(self.means) + self.center)
             parts = np.array([1.0 / float(self.in_group @ self.data.n) / mine, -1.0 / other / theirs])
             return float(np.sqrt(parts @ second @ parts))
+
+    @property
+    def rows(self) -> float:
+        """Those of the smaller side."""
+        return float(min(self.in_group @ self.data.n, self.in_reference @ self.data.n))
+
+    def welch(self) -> Effect:
+        """The contrast of the two means, with their unbiased variances."""
+        n = np.array([self.in_group @ self.data.n, self.in_reference @ self.data.n])
+        second = self.data.moments(*self.functions(self.value, self.means[1]))[1] / np.sqrt(np.outer(n - 1.0, n - 1.0))
+        (tt, tb), (_, bb) = second[:, :, None] / np.sqrt(np.outer(n, n))[:, :, None]
+        if self.link is IDENTITY:
+            return Wald(np.array([self.value]), np.sqrt(tt - 2.0 * tb + bb))
+        top, bottom = (np.array([mean + self.center]) for mean in self.means)
+        return Logarithmic(Fieller(top, bottom, tt, tb, bb))
 
     def functions(self, disparity: float, theta: float | None = None) -> tuple[Functions, FloatArray]:
         """1_G (M - θ - ε), or 1_G (M - r θ), and the reference's equation; with a start for θ unless it is given."""
@@ -197,6 +214,39 @@ class StandardizedContrast:
     def standard_error(self) -> float:
         return float(np.sqrt(self.mass @ self.fit()[3] ** 2)) / float(self.mass.sum())
 
+    @property
+    def _blocks(self) -> list[BoolArray]:
+        """The rows of the two samples: if one side contains the other, it and the rows outside it."""
+        if isinstance(self.referents, float):
+            return [self.group]
+        if not (self.group & ~self.referents).any():
+            return [self.group, self.referents & ~self.group]
+        if not (self.referents & ~self.group).any():
+            return [self.referents, self.group & ~self.referents]
+        return [self.group, self.referents]
+
+    @property
+    def rows(self) -> float:
+        """Those of the smaller sample."""
+        return min(float(self.mass[rows].sum()) for rows in self._blocks)
+
+    def welch(self) -> Effect:
+        """The difference of the two means over σ, tested as Fieller does; at 0 by Welch's t of the difference."""
+        value, _, sigma, influence, on_sigma = self.fit()
+        blocks, total = self._blocks, float(self.mass.sum())
+        apart = (sigma * influence + value * on_sigma) / total
+        # A row in both of two overlapping samples adds to both.
+        double = blocks[0] & blocks[-1] if len(blocks) > 1 else np.zeros_like(self.group)
+        on_mean = np.where(double, self._average(self.value_column, self.group)[1] / total, apart)
+        parts = []
+        for rows, on in zip(blocks, (on_mean, np.where(double, apart - on_mean, apart)), strict=False):
+            n = float(self.mass[rows].sum())
+            centered = np.where(rows, on - self.mass[rows] @ on[rows] / n, 0.0)
+            parts.append(centered * np.sqrt(n / max(n - 1.0, 1e-300)))
+        apart, unit = np.sum(parts, axis=0), on_sigma / total
+        sums = (float(self.mass @ product) for product in (apart**2, apart * unit, unit**2))
+        return Fieller(*(np.array([part]) for part in (value * sigma, sigma, *sums)))
+
     def pair(self) -> StandardizedPair:
         _, reference, sigma, influence, on_sigma = self.fit()
         known = isinstance(self.referents, float)
@@ -241,23 +291,36 @@ class Overlapping(Effect):
             ends[:, i] = self._end(built, float(c), -1.0), self._end(built, float(c), 1.0)
         return ends[0], ends[1]
 
-    def _tested(self, pair: Pair, disparity: float) -> float:
-        """T, or NaN if the solver did not converge."""
+    def by_welch(self) -> Effect:
+        """The same pairs of rows that are not 0/1, with Welch's t for T if either side has few rows."""
+        large = [i for i, pair in enumerate(self.pairs) if not pair.rows < FEW_ROWS]
+        small = sorted(set(range(len(self.pairs))).difference(large))
+        parts: list[Part] = [(np.array([i]), self.pairs[i].welch()) for i in small]
+        if large:
+            parts.append((np.array(large), replace(self, pairs=tuple(self.pairs[i] for i in large))))
+        return Parts(self.value, tuple(parts))
+
+    def _tested(self, pair: Pair, disparity: float, near: list[Joint] | None = None) -> float:
+        """T, or NaN if the solver did not converge; ``near`` is the likelihood of a near null, and becomes this one."""
 
         def solved(theta: float | None = None) -> Joint:
             functions, start = pair.functions(disparity, theta)
-            if self.method == "el":
+            if self.method != "el":
+                return pair.data.euclidean(functions, start, self.rows)
+            if not near:
                 return pair.data.likelihood(functions, start)
-            return pair.data.euclidean(functions, start, self.rows)
+            return pair.data.likelihood(functions, near[0].theta if start.size else start, near[0])
 
         if disparity == pair.value:
             return 0.0
         if pair.link is not LOGIT:
             joint = solved()
+            if near is not None:
+                near[:] = [joint] if joint.status is Status.OK else []
             return np.nan if joint.status is Status.NOT_CONVERGED else joint.statistic
         # Odds are not linear in θ: search for it.
-        start, near = pair.means[1], float(pair.link.moved(pair.means[0], -disparity))
-        ends = (min(start, near), max(start, near))
+        start, fits = pair.means[1], float(pair.link.moved(pair.means[0], -disparity))
+        ends = (min(start, fits), max(start, fits))
 
         def known(theta: float) -> float:
             return solved(theta).statistic
@@ -265,21 +328,34 @@ class Overlapping(Effect):
         return float(optimize.minimize_scalar(known, bounds=ends, method="bounded", options={"xatol": 1e-11}).fun)
 
     def _end(self, pair: Pair, level: float, sign: float) -> float:
-        """Step outward until T exceeds the level, then close in; NaN if T is unknown on the way."""
-        estimate, error, target = pair.value, pair.standard_error, np.sqrt(level)
-        inner, step = 0.0, 1.2 * max(target, 1e-3)
+        """Where T reaches the level: by secants, as its root is nearly linear, or else outward; NaN if T is unknown."""
+        estimate, error, target = pair.value, pair.standard_error, float(np.sqrt(level))
+        near: list[Joint] = []
 
         def gap(x: float) -> float:
-            return float(np.sqrt(self._tested(pair, estimate + sign * x * error))) - target
+            return float(np.sqrt(self._tested(pair, estimate + sign * x * error, near))) - target
 
         if not np.isfinite(estimate):  # no case on one side
             return np.nan
+        before, x = (0.0, -target), target
+        for _ in range(SECANTS):
+            away = gap(x)
+            if not np.isfinite(away) or away == before[1]:
+                break
+            step = away * (x - before[0]) / (away - before[1])
+            before, x = (x, away), x - step
+            if abs(step) <= CLOSE * x:
+                return estimate + sign * x * error
+            if not 0.25 * target < x < 4.0 * target:
+                break
+        near.clear()
+        inner, step = 0.0, 1.2 * max(target, 1e-3)
         for _ in range(DOUBLINGS):
             outer = gap(step)
             if np.isnan(outer):
                 return np.nan
             if outer >= 0:
-                solution = root(gap, inner, step, rtol=1e-12)
+                solution = root(gap, inner, step, rtol=CLOSE)
                 return estimate + sign * solution.x * error if solution.status is Status.OK else np.nan
             if step * error > pair.reach:
                 break
