@@ -59,7 +59,7 @@ def _differences(result: ParityResult, table: str) -> Panel:
     pointwise = result.provenance.options.get("adjust") == "none"
     axis = "Difference, pointwise intervals" if pointwise else "Difference, simultaneous band"
     chart = _banded(base, "pair", "difference", (axis, "points" if result.binary else ""), [charts.rule("y")], 1)
-    return chart.properties(title="Difference, and none (dashed)")
+    return chart.properties(title="Difference between the groups; dashed: no difference")
 
 
 def _minus(result: PairEvidence, i: int) -> str:
@@ -130,16 +130,17 @@ def thresholds(result: ThresholdsResult) -> alt.TopLevelMixin:
 
 
 def _moves(result: ThresholdsResult, k: int) -> Panel:
-    groups, size = [theme.short(label) for label in result.labels], len(result.labels)
+    order = result.ranking()
+    groups, size = [theme.short(result.labels[i]) for i in order], len(order)
     present = [result.threshold] * size
     values = theme.data(
         {
             "group": groups * 2,
             "when": ["before"] * size + ["after"] * size,
-            "threshold": present + result.thresholds.tolist(),
-            "low": present + result.thresholds_low.tolist(),
-            "high": present + result.thresholds_high.tolist(),
-            "value": np.concatenate([result.before[k], result.after[k]]),
+            "threshold": present + result.thresholds[order].tolist(),
+            "low": present + result.thresholds_low[order].tolist(),
+            "high": present + result.thresholds_high[order].tolist(),
+            "value": np.concatenate([result.before[k][order], result.after[k][order]]),
         }
     )
     title = result.words[result.metrics[k]]

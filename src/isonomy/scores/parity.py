@@ -13,7 +13,7 @@ from isonomy.frames import Groups, Request
 from isonomy.inference import Verdict, conclude, inside, overall
 from isonomy.inference.multiplicity import smallest
 from isonomy.numerics import tails
-from isonomy.numerics.arrays import BoolArray, FloatArray
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.options import Alpha, Also, Column, Number, Positive, RowOptions, Seeded, Tolerance, Whole
 from isonomy.results import Columns, Note, column, open_call, question, storable
 from isonomy.results.columns import join_tables
@@ -490,13 +490,24 @@ class ParityResult(OutcomeEvidence):
     def headline(self) -> str:
         """The verdict as a sentence; only about what was tested."""
         sentence = super(ParityResult, self).headline()
-        return sentence if self.orders else sentence.replace(words.OR_REVERSED, "")
+        differ = overall(list(self.verdicts)) is Verdict.VIOLATION
+        reversed_order = self.ordering_verdict is Verdict.VIOLATION
+        return words.parity_headline(sentence, differ=differ, reversed_order=reversed_order)
 
     def pages(self) -> Mapping[str, Columns]:
         """The pairs, then the differences at each score."""
         pairs, scores = self.paged(words.PARITY_PAGES).items()
         starts = self.starts()
         return dict([(pairs[0], {name: [values[i] for i in starts] for name, values in pairs[1].items()}), scores])
+
+    def key_line(self) -> int | None:
+        """The difference that the findings report for the pair with the smallest p-value."""
+        best = np.where(np.isfinite(self.se), self.pair_adjusted_pvalue, np.nan)
+        if np.isnan(best).all():
+            return None
+        first = int(np.nanargmin(best))
+        pair = np.flatnonzero([self.keys()[i][:3] == self.keys()[first][:3] for i in range(len(self.groups))])
+        return self._to_report(pair)
 
     def findings(self) -> tuple[str, ...]:
         """Each table's test, its largest differences, and its order; what decides the verdict comes first."""
@@ -523,12 +534,19 @@ class ParityResult(OutcomeEvidence):
         if not known.size:
             return [overview, words.NOWHERE]
         clearest = [
-            int(pair[np.nanargmax(np.abs(self.disparity[pair] / self.se[pair]))])
+            self._to_report(pair)
             for pair in np.split(lines, np.flatnonzero(np.isin(lines, self.starts()))[1:])
             if np.isfinite(self.se[pair]).any() and not np.isnan(self.pair_adjusted_pvalue[pair[0]])
         ]
         clearest.sort(key=lambda i: (self.verdicts[i] is not verdict, self.pair_adjusted_pvalue[i]))
         return [overview, *(words.parity_pair(self, i) for i in clearest[:MOST_PAIRS])]
+
+    def _to_report(self, pair: IntArray) -> int:
+        """Of a pair's scores, the one with the largest difference that was shown; the clearest if none was."""
+        shown = pair[(self.ci_low[pair] > 0) | (self.ci_high[pair] < 0)]
+        if shown.size and self.verdicts[pair[0]] is Verdict.VIOLATION:
+            return int(shown[np.argmax(np.abs(self.disparity[shown]))])
+        return int(pair[np.nanargmax(np.abs(self.disparity[pair] / self.se[pair]))])
 
     def without(self, first: BoolArray, second: BoolArray) -> Self:
         """A copy without the numbers of small groups, and without the reversals that name one."""

@@ -63,8 +63,8 @@ _KNOWN, _PART, _UNIT, _WEIGHT = "__k", "__p", "__t", "__v"
     meaning=words.threshold_meaning,
     next_steps={
         "violation": (
-            "Consult counsel before changing thresholds by group: it may be unlawful. A corrected score with one "
-            "threshold can have the same effect.",
+            "Consult counsel before changing thresholds by group: it may be unlawful. A score that is recalibrated by "
+            "group uses the group just as much.",
             "Try the thresholds on new rows before using them.",
         ),
         "inconclusive": (
@@ -671,9 +671,13 @@ class ThresholdsResult(Evidence):
         """What was shown about the present threshold, and what was done."""
         return words.thresholds_headline(self)
 
+    def ranking(self) -> list[int]:
+        """The groups whose present value is lowest first."""
+        return np.argsort(np.nan_to_num(self.before[0], nan=np.inf), kind="stable").tolist()
+
     def findings(self) -> tuple[str, ...]:
         """The common value, the thresholds and what they do, and what they cost."""
-        reported = [k for k, status in enumerate(self.status) if status is not Status.SUPPRESSED]
+        reported = [k for k in self.ranking() if self.status[k] is not Status.SUPPRESSED]
         numbers = range(int(self.blocks.max()) + 1)
         blocks = [[self.labels[k] for k in reported if self.blocks[k] == number] for number in numbers]
         shared = [block for block in blocks if len(block) > 1] if self.moved else []

@@ -107,7 +107,7 @@ MEANING_STEPS = {
     )
 }
 PARITY_METHOD = "Predictive rate parity: comparison of outcomes at equal scores between groups, with sums by user"
-OR_REVERSED = ", or higher scores mean lower outcomes"  # in the headline, if the order was tested
+OR_REVERSED = ", or higher scores mean lower outcomes"  # in the headline, as it is declared
 NORMAL = (
     "Sums over users are approximately normal at each score compared.",
     "Checked at each score: both groups are expected to have at least 10 people with the outcome and 10 without it, "
@@ -184,6 +184,13 @@ def scores_not_compared(table: str, *, ordered: bool) -> str:
     return f"By {table}, no score has enough people near it in two groups to compare them{tested}."
 
 
+def parity_headline(sentence: str, *, differ: bool, reversed_order: bool) -> str:
+    """The verdict, with what was shown: that outcomes differ at a score, that their order is reversed, or both."""
+    if reversed_order and not differ:
+        return f"{sentence.partition(':')[0]}: higher scores mean lower outcomes when groups are compared."
+    return sentence.replace(OR_REVERSED, f", and{OR_REVERSED[4:]} when groups are compared" if reversed_order else "")
+
+
 def parity_table(r: ParityResult, lines: IntArray, known: IntArray) -> str:
     """The test of one table, by its ``lines``; at those that are ``known``, groups were compared at a score."""
     compared = known if known.size else lines
@@ -206,13 +213,18 @@ def parity_table(r: ParityResult, lines: IntArray, known: IntArray) -> str:
 
 
 def parity_pair(r: ParityResult, i: int) -> str:
-    """What was shown about two groups, and the difference at the score where it is clearest: line ``i``."""
+    """What was shown about two groups, and the largest difference that was shown, or the clearest: line ``i``."""
     first, second = r.labels[i], r.against[i]
     return (
         f"{first} against {second}: {_shown(r, i)} ({phrases.pvalue(r.pair_adjusted_pvalue[i])}, "
-        f"adjusted for all pairs compared). The difference is clearest at a score of {phrases.number(r.score[i])}, "
+        f"adjusted for all pairs compared). {_where(r, i)} at a score of {phrases.number(r.score[i])}, "
         f"where the expected outcome of {first} is {_compared(r, i, 'simultaneous ')}."
     )
+
+
+def _where(r: ParityResult, i: int) -> str:
+    shown = r.verdicts[i] is Verdict.VIOLATION and not r.ci_low[i] <= 0 <= r.ci_high[i]
+    return "The largest difference that was shown is" if shown else "The difference is clearest"
 
 
 def order(test: Reversal, *, binary: bool) -> str:
@@ -324,10 +336,11 @@ def marginal_pair(r: MarginalResult, i: int) -> str:
 
 
 def marginal_group(r: MarginalResult, label: str, numbers: Mapping[str, FloatArray]) -> str:
-    estimate, low, high = (outcome(numbers[f"estimate{end}"][0], r.binary) for end in ("", "_low", "_high"))
+    estimate, low, high = (float(numbers[f"estimate{end}"][0]) for end in ("", "_low", "_high"))
+    ends = " to ".join(phrases.ends(low, high, shares=r.binary)) + (" %" if r.binary else "")
     return (
-        f"{label}: the expected outcome at the threshold is {estimate} ({100 * (1 - r.alpha):g} % interval {low} to "
-        f"{high}; {phrases.count(numbers['n'][0])} rows at or above the threshold)."
+        f"{label}: the expected outcome at the threshold is {outcome(estimate, r.binary)} ({100 * (1 - r.alpha):g} % "
+        f"interval {ends}; {phrases.count(numbers['n'][0])} rows at or above the threshold)."
     )
 
 
@@ -367,8 +380,8 @@ THRESHOLDS_LIMITS = (
     "Thresholds are estimated: on new rows the groups will agree only up to the error of the estimates. Intervals do "
     "not account for the choice of the groups whose threshold was moved.",
     "Making one rate equal makes others unequal, unless groups have equal outcomes at every score.",
-    "Separate thresholds for groups may be unlawful in your jurisdiction; a recalibrated score with one threshold has "
-    "the same effect.",
+    "Separate thresholds for groups may be unlawful in your jurisdiction. A score that is recalibrated by group uses "
+    "the group just as much.",
 )
 THRESHOLDS_ASSUMPTIONS = (
     (
@@ -508,8 +521,13 @@ def common_target(r: ThresholdsResult) -> str:
         return f"Every group keeps the present threshold. {chosen} overall: {before}."
     name = r.words[r.metric]
     reached = Status.INFEASIBLE not in r.status
-    aim = f"Common {name}" if reached else f"Target {name}, which not every group reaches"
-    return f"{aim}: {_level(r, r.metric, r.target)}. {chosen} overall: {before} before, {after} after."
+    aim = (
+        f"bring the {name} of every group to" if reached else f"aim at a common {name}, which not every group reaches:"
+    )
+    return (
+        f"The new thresholds {aim} {_level(r, r.metric, r.target)}. {chosen} overall: {before} before the change, "
+        f"{after} after it."
+    )
 
 
 def shared_threshold(blocks: Sequence[Sequence[str]]) -> str:
@@ -518,7 +536,7 @@ def shared_threshold(blocks: Sequence[Sequence[str]]) -> str:
 
 def threshold_finding(r: ThresholdsResult, i: int) -> str:
     if r.status[i] is Status.UNSUPPORTED:
-        return f"{r.labels[i]}: threshold unchanged; there are too few rows to estimate its effect."
+        return f"{r.labels[i]}: the threshold stays; there are too few rows to estimate the effect of another."
     caution = {
         Status.EXTRAPOLATED: " (extrapolated below the present threshold)",
         Status.INFEASIBLE: " (infeasible: the common value cannot be reached)",
@@ -533,10 +551,10 @@ def threshold_finding(r: ThresholdsResult, i: int) -> str:
     for name, before, after in ends:
         old, new = _level(r, name, before), _level(r, name, after)
         same = old if stays else f"unchanged at {old}"
-        changes.append(f"{r.words[name]} {same if old == new else f'from {old} to {new}'}")
+        changes.append(f"the {r.words[name]} {f'is {same}' if old == new else f'goes from {old} to {new}'}")
     if r.lottery[i] < r.thresholds[i]:
         moved += f", by lottery from {phrases.number(r.lottery[i])} up (chance {phrases.number(r.probability[i])})"
-    return f"{r.labels[i]}: threshold {moved}{caution}; {'; '.join(changes)}."
+    return f"{r.labels[i]}: the threshold {moved}{caution}; {'; '.join(changes)}."
 
 
 def selected_finding(r: ThresholdsResult, i: int) -> str:
@@ -552,7 +570,7 @@ def selected_finding(r: ThresholdsResult, i: int) -> str:
 def accuracy_finding(r: ThresholdsResult) -> str:
     before, after = r.accuracy_before, r.accuracy_after
     change = phrases.apart(after - before, (r.accuracy_change_low, r.accuracy_change_high), r.alpha)
-    return f"Accuracy {phrases.share(before)} before, {phrases.share(after)} after; {change}."
+    return f"Accuracy is {phrases.share(before)} before the change and {phrases.share(after)} after it: {change}."
 
 
 def _level(r: ThresholdsResult, name: str, value: float) -> str:
