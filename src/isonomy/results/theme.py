@@ -87,7 +87,7 @@ def dark(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
     Examples
     --------
     >>> import isonomy as iso
-    >>> data = iso.simulate.decisions(2_000, seed=0)
+    >>> data = iso.simulate.decisions(2_000, seed=0).columns
     >>> result = iso.flag(data, metric="selection_rate", prediction="prediction", groups="race")
     >>> iso.dark(result.plot()).to_dict()["config"]["background"]
     '#12161c'
