@@ -128,4 +128,4 @@ def test_every_public_name_is_explained_on_a_page() -> None:
     assert not [name for name, value in names.items() if not {name, getattr(value, "__name__", name)} & explained]
     assert set(iso.simulate.__all__) <= explained
     overview = hooks.names_by_page(DOCS)
-    assert "| [`flag`](groups/flag.md) | Which groups does this model treat differently" in overview
+    assert "| [`flag`](groups/flag.md) | Which groups are treated differently" in overview

@@ -11,6 +11,8 @@ from isonomy.frames.metrics import NAMES
 from isonomy.report import wording
 from isonomy.results import find_question
 
+MEANINGS = {term: meaning for _, term, meaning in wording.TERMS}
+
 
 def gloss(options: Mapping[str, object], names: Sequence[str] = (), kind: str = "flag", **more: Any) -> str:
     return wording.gloss(find_question(kind), options, names, **more)
@@ -40,7 +42,7 @@ def test_who_is_selected_by_a_threshold_is_told() -> None:
 
 
 def test_differences_of_rounded_numbers_are_explained() -> None:
-    assert "before rounding" in dict(wording.READING)["Points"]
+    assert "before rounding" in MEANINGS["Points"]
 
 
 def test_a_gloss_explains_each_word_once() -> None:
@@ -51,13 +53,13 @@ def test_a_gloss_explains_each_word_once() -> None:
 
 
 def test_the_words_of_the_findings_are_explained() -> None:
-    terms = " ".join(term for term, _ in wording.READING).lower()
+    terms = " ".join(MEANINGS).lower()
     for word in ("disfavored", "points", "reference", "tolerance", "interval", "p-value"):
         assert word in terms
 
 
 def test_no_kind_of_interval_is_said_to_agree_with_the_verdict() -> None:
-    text = dict(wording.READING)["Interval"]
+    text = MEANINGS["Interval"]
     assert "interval of any kind may leave out zero" in text
     assert "unless it is called simultaneous" not in text
 
@@ -66,12 +68,32 @@ def test_technical_words_are_explained_where_they_are_used() -> None:
     used = dict(wording.reading("Rows with the same user belong together (clusters); the design effect is 1.2."))
     assert {"Cluster", "Design effect"} <= set(used)
     assert "Bandwidth" not in used
-    assert set(dict(wording.reading(""))) == set(dict(wording.READING))
+    assert [term.partition(" ")[0] for term, _ in wording.reading("")] == ["Shown", "Interval"]  # in every report
+
+
+def test_a_word_inside_another_word_needs_no_explanation() -> None:
+    used = dict(wording.reading("The adjustment controls the share of false findings; a statistical question."))
+    assert not {"Treated, control", "Statistic, degrees of freedom"} & set(used)
+    assert "Treated, control" in dict(wording.reading("The average outcome of those treated."))
+
+
+def test_the_words_for_a_positive_decision_are_used_everywhere() -> None:
+    text = gloss({"metric": "tpr", "prediction": "ok", "outcome": "repaid"}, chosen="approved")
+    assert "the share approved among those with outcome 1" in text
+    assert "Here, approved means that ok is 1." in text
+    assert "selected" not in text
+
+
+def test_the_method_of_an_adjustment_is_named() -> None:
+    text = gloss({"metric": "tpr", "adjust": "bh", "alpha": 0.1})
+    assert text.endswith("Benjamini and Hochberg: on average at most 10 % of the findings are false.")
+    assert "Holm" in gloss({"metric": "tpr", "adjust": "holm", "alpha": 0.05})
+    assert "Adjusted" not in gloss({"metric": "tpr", "adjust": "none", "alpha": 0.05})
 
 
 def test_every_term_is_a_sentence_without_code() -> None:
     for word, term, meaning in wording.TERMS:
-        assert word == word.lower()
+        assert word.replace(r"\b", "") == word.lower().replace(r"\b", "")
         assert meaning[0].isupper()
         assert meaning.endswith(".")
         assert "_" not in term + meaning

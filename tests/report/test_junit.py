@@ -62,4 +62,4 @@ def test_the_failure_message_names_what_decided() -> None:
 def test_what_passes_still_says_what_was_asked() -> None:
     suite = suite_of(document(entries=(Entry(name="x", kind="flag", result=fake()),), fail_on=()))
     assert suite.get("failures") == "0"
-    assert (part_of(suite[0], "system-out").text or "").startswith("Which groups does this model treat differently")
+    assert (part_of(suite[0], "system-out").text or "").startswith("Which groups are treated differently")

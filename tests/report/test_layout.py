@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 import isonomy as iso
 from isonomy.report import Entry, layout, wording
 from isonomy.report.layout import Section, chart
+from isonomy.results.theme import specification
 from support.fakes import HOSTILE, FakeResult, fake, untested
 
 
@@ -114,3 +116,41 @@ def test_a_picture_that_cannot_be_drawn_says_why(monkeypatch: pytest.MonkeyPatch
     specification, problem = chart(fake())
     assert specification is None
     assert problem.startswith("The chart could not be drawn (ZeroDivisionError: division by zero)")
+
+
+def test_a_page_has_at_most_five_sentences_and_the_appendix_the_others() -> None:
+    assert layout.on_the_page(["One. Two.", "Three. Four. Five.", "Six."]) == 2
+    assert layout.on_the_page(["One; p = 0.05. Two. Three. Four. Five. Six."]) == 1  # never nothing
+    part = Section(1, Entry(name="a", kind="flag", result=fake([f"g{i}" for i in range(9)])), drawn=False)
+    assert (len(part.said), len(part.unsaid)) == (5, 4)
+    assert part.findings == (*part.said, *part.unsaid)
+
+
+def test_methods_are_printed_once() -> None:
+    parts = [Section(i, Entry(name=str(i), kind="flag", result=fake()), drawn=False) for i in (1, 2)]
+    layout.refer_back(parts)
+    assert [part.like for part in parts] == [None, 1]
+
+
+def test_table_text_and_chart_have_one_order() -> None:
+    rate = {"a": 0.5, "b": 0.2, "c": 0.9}
+    rng = np.random.default_rng(0)
+    group = np.repeat(list(rate), 2_000)
+    data = {"p": (rng.random(6_000) < np.vectorize(rate.get)(group)).astype(int), "g": group}
+    result = iso.flag(data, metric="selection_rate", prediction="p", groups="g")
+    part = Section(1, Entry(name="a", kind="flag", result=result), drawn=False)
+    lines = [row[0].text for row in part.tables[0][1].rows]
+    assert lines == ["g=b", "g=a", "g=c"]
+    assert [text.partition(":")[0] for text in result.findings()[1:4]] == lines
+    (rows,) = [rows for rows in specification(result.plot())["datasets"].values() if "group" in rows[0]]
+    assert [row["group"] for row in rows] == lines
+    errors = iso.flag(data | {"y": 1 - data["p"]}, metric="error_rate", prediction="p", outcome="y", groups="g")
+    assert len(errors.ranking()) == 3
+    worst = iso.flag({"p": data["p"], "g": group}, metric="selection_rate", prediction="p", groups="g", better="lower")
+    assert [worst.labels[i] for i in worst.ranking()] == ["g=c", "g=a", "g=b"]
+
+
+def test_both_ends_of_an_interval_have_the_same_decimals() -> None:
+    ratio = {"ci_low": np.array([0.946]), "ci_high": np.array([1.01])}
+    (row,) = layout.table({"group": ["a"], "disparity": np.array([0.98]), **ratio}).rows
+    assert [cell.text for cell in row] == ["a", "0.980", "0.946", "1.010"]

@@ -73,7 +73,7 @@ def test_an_audit_that_fails_on_nothing_and_withholds_nothing() -> None:
 
 
 def test_the_summary_explains_the_words_it_uses(summary: str) -> None:
-    assert "- **Points**" in summary
+    assert "- **Interval**" in summary
     assert "- **Bandwidth**" not in summary
     assert summary.index("## How to read this") < summary.index("## Provenance")
 

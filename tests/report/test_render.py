@@ -65,7 +65,7 @@ def test_everything_asked_for_is_there(read: Reader) -> None:
     for part in (
         "A made-up lender, first half of 2026",
         "5 questions were tested: 2 differences shown, 1 shown within tolerance, 1 inconclusive and 1 could",
-        "Which groups does this model treat differently, by how much, and is that more than chance?",
+        "Which groups are treated differently, by how much, and is that more than chance?",
         "For race=Black the difference is -0.200",
         "Hypothesis tested",
         "The difference of every group is 0",
@@ -190,8 +190,9 @@ def test_a_page_of_a_test_that_was_not_answered(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_page_explains_the_words_it_uses_and_no_others() -> None:
-    page = html(document(entries=(Entry(name="a", kind="treatment_bias", result=fake()),)))
-    assert "<dt>Points</dt>" in page  # in every report
+    page = html(document(entries=(Entry(name="a", kind="flag", result=fake()),)))
+    assert "<dt>Interval</dt>" in page  # in every report
+    assert "<dt>Disfavored, favored</dt>" not in page
     assert "<dt>Uplift, effect</dt>" not in page
     told = fake().findings()[0]
     assert "bandwidth" not in told

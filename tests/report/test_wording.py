@@ -39,8 +39,8 @@ def test_a_chip_has_the_words_of_the_question() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("verdict", [*VERDICTS, FAILED])
 def test_there_is_something_to_do_next(kind: str, verdict: str) -> None:
-    for tolerant, stopped in ((True, True), (False, True), (True, False)):
-        steps = wording.next_steps(find_question(kind), verdict, tolerant=tolerant, stopped=stopped)
+    for options, stopped in (({}, True), ({"tolerance": None, "given": ("region",)}, True), ({}, False)):
+        steps = wording.next_steps(find_question(kind), verdict, options, stopped=stopped, recorded=stopped)
         assert steps
         for step in steps:
             assert step.endswith(".")
@@ -49,10 +49,21 @@ def test_there_is_something_to_do_next(kind: str, verdict: str) -> None:
 
 def test_what_to_do_next_depends_on_the_tolerance_and_on_why_there_is_no_answer() -> None:
     flag = find_question("flag")
-    assert "set it as the tolerance" in wording.next_steps(flag, "inconclusive", tolerant=False)[1]
+    assert "set it as the tolerance" in wording.next_steps(flag, "inconclusive", {"tolerance": None})[1]
     assert "tolerance" not in wording.next_steps(flag, "inconclusive")[1]
     assert "message" in wording.next_steps(flag, FAILED)[0]
     assert "warnings" in wording.next_steps(flag, FAILED, stopped=False)[0]
+
+
+@pytest.mark.parametrize("kind", ["flag", "adverse_impact"])
+def test_what_was_done_is_not_suggested_again(kind: str) -> None:
+    asked = find_question(kind)
+    assert phrases.WITHIN_FACTORS in wording.next_steps(asked, "violation")
+    assert phrases.WITHIN_FACTORS not in wording.next_steps(asked, "violation", {"given": ("region",)})
+    assert any(step in phrases.RECORD_CHOICE for step in wording.next_steps(asked, "within_tolerance"))
+    recorded = wording.next_steps(asked, "within_tolerance", recorded=True)
+    assert recorded
+    assert not set(phrases.RECORD_CHOICE) & set(recorded)
 
 
 @pytest.mark.parametrize(

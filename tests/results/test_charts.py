@@ -32,10 +32,10 @@ def forest(**options: Any) -> alt.TopLevelMixin:
 
 def test_groups_of_many_are_the_notable_ones_in_order() -> None:
     value = np.array([0.1, np.nan, -0.3, 0.2])
-    assert charts.notable(value, value).tolist() == [3, 0, 2]
-    many = np.arange(1_000.0)
-    assert charts.notable(many, many).tolist() == list(range(999, 999 - charts.DRAWN, -1))
-    assert charts.notable(-many, many)[0] == 1_000 - charts.DRAWN  # selected by one, ordered by the other
+    assert charts.notable(~np.isnan(value), value, [2, 1, 3, 0]).tolist() == [2, 3, 0]
+    many, known = np.arange(1_000.0), np.ones(1_000, dtype=bool)
+    assert charts.notable(known, many, range(1_000)).tolist() == list(range(1_000 - charts.DRAWN, 1_000))
+    assert charts.notable(known, many, range(999, -1, -1))[0] == 999  # selected by one, ordered by the other
 
 
 def test_an_infinite_end_is_cut_at_the_edge() -> None:

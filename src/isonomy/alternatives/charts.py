@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import altair as alt
 import numpy as np
 
+from isonomy.alternatives import words
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.results import charts, phrases, theme
 
@@ -24,8 +25,46 @@ _CELLS = 60  # of the heat map on each axis: with the contour, within the points
 def result_chart(result: ImprovabilityResult) -> alt.TopLevelMixin:
     if len(result.candidates) > 1:
         return theme.finish(frontier_chart(result))
+    if result.trials == 1:
+        row = charts.in_a_row([criteria_chart(result), surface_chart(result.surface(), 260)])
+        return theme.finish(row)
     scatter = [scatter_chart(result)] if result.lines("accuracy").shape[1] == 2 else []
     return theme.finish(alt.vconcat(rounds_chart(result), *scatter, surface_chart(result.surface())))
+
+
+def criteria_chart(result: ImprovabilityResult) -> alt.LayerChart:
+    """One row per criterion: the status quo, the alternative, and the change from one to the other."""
+    lines = [int(i) for name in ("unfairness", "accuracy") for i in result.lines(name)[0]]
+    unit = "%, unfairness in points" if "estimate" in result.units() else ""
+    metrics = {phrases.metric(result.metric[i]) for i in result.lines("accuracy")[0]}
+    short = [result.labels[i] if result.criteria[i] == "accuracy" else "unfairness" for i in lines]
+    names = [
+        theme.short(name, 34) for name in (short if len(metrics) == 1 else [words.criterion(result, i) for i in lines])
+    ]
+    title = f"{phrases.listed(sorted(metrics))}, and unfairness"
+    columns = {"criterion": names, "alternative": result.estimate[lines], "status quo": result.reference[lines]}
+    rows = theme.data(columns | {"pvalue": result.pvalues[lines]})
+    y = alt.Y("criterion:N", title=None, sort=names)
+    bars = alt.Chart(rows).mark_rule(color=theme.RULE).encode(y=y, x="alternative:Q", x2="status quo:Q")
+    points = _both(rows).encode(
+        y=y,
+        x=alt.X("value:Q", title=f"in {unit}" if unit else "value", axis=charts.hundredths("%" if unit else "")),
+        tooltip=["criterion:N", "algorithm:N", "value:Q", "pvalue:Q"],
+    )
+    return (bars + points).properties(width=220, height=36 * len(lines), title=f"{title[:1].upper()}{title[1:]}")
+
+
+def _both(rows: alt.InlineData) -> alt.Chart:
+    """A point for each algorithm, in its color and shape."""
+    return (
+        alt.Chart(rows)
+        .transform_fold(["alternative", "status quo"], as_=["algorithm", "value"])
+        .mark_point(filled=True, size=70, opacity=1)
+        .encode(
+            color=alt.Color("algorithm:N", scale=_ALGORITHMS, title=None, legend=alt.Legend(orient="bottom")),
+            shape=alt.Shape("algorithm:N", scale=_SHAPES, legend=None),
+        )
+    )
 
 
 def scatter_chart(result: ImprovabilityResult) -> alt.LayerChart | alt.FacetChart:
@@ -104,22 +143,15 @@ def _dumbbells(result: ImprovabilityResult, lines: IntArray, title: list[str], u
     rounds = theme.data({name: values[drawn] for name, values in {**columns, "pvalue": result.pvalues}.items()})
     y = alt.Y("round:O", title="round") if len(lines) > 1 else alt.Y("round:O", axis=None)
     bars = alt.Chart(rounds).mark_rule(color=theme.RULE).encode(y=y, x="alternative:Q", x2="status quo:Q")
-    points = (
-        alt.Chart(rounds)
-        .transform_fold(["alternative", "status quo"], as_=["algorithm", "value"])
-        .mark_point(filled=True, size=70, opacity=1)
-        .encode(
-            y=y,
-            x=alt.X("value:Q", title=title, axis=charts.hundredths(unit), scale=alt.Scale(zero=False)),
-            color=alt.Color("algorithm:N", scale=_ALGORITHMS, title=None),
-            shape=alt.Shape("algorithm:N", scale=_SHAPES, legend=None),
-            tooltip=["round:O", "algorithm:N", "value:Q", "pvalue:Q"],
-        )
+    points = _both(rounds).encode(
+        y=y,
+        x=alt.X("value:Q", title=title, axis=charts.hundredths(unit), scale=alt.Scale(zero=False)),
+        tooltip=["round:O", "algorithm:N", "value:Q", "pvalue:Q"],
     )
     return (bars + points).properties(width=220)
 
 
-def surface_chart(surface: SurfaceResult) -> alt.LayerChart:
+def surface_chart(surface: SurfaceResult, width: int = 420) -> alt.LayerChart:
     gains, cuts = surface.grids
     rows, columns = theme.thin(len(gains), _CELLS), theme.thin(len(cuts), _CELLS)
     a, f = gains[rows], cuts[columns]
@@ -144,7 +176,9 @@ def surface_chart(surface: SurfaceResult) -> alt.LayerChart:
     title = f"Supported (p ≤ {surface.alpha:g}): below the line"
     if not surface.supported.any():  # there is no line
         title = f"Nothing is supported: p > {surface.alpha:g} everywhere"
-    return (heat + _contour(surface) + _crossings(surface)).properties(width=420, height=300, title=title)
+    return (heat + _contour(surface) + _crossings(surface)).properties(
+        width=width, height=round(width / 1.4), title=title
+    )
 
 
 def _next(grid: FloatArray) -> FloatArray:

@@ -811,6 +811,11 @@ class ImprovabilityResult(Evidence):
         tested = page("candidate verdict pvalue adjusted_pvalue selected selected_status_quo status", overall)
         return {words.COMPARED: compared, words.ALTERNATIVES: tested | {"worst_pair": pairs}}
 
+    def key_line(self) -> int | None:
+        """The cut in unfairness that is smallest, in the round or by the candidate with the smallest p-value."""
+        lines = self.lines("unfairness")[int(np.argmin(self.round_pvalues))]
+        return int(lines[np.argmin(self.disparity[lines])])
+
     def units(self) -> Mapping[str, str]:
         """Gains are percentages if they are ratios; sizes are, if all are shares or differences of shares."""
         gains = ("disparity", "ci_low", "ci_high") if self.scale == "ratio" else ()

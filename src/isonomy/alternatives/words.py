@@ -101,7 +101,7 @@ def _subject(r: ImprovabilityResult) -> str:
 
 def _basis(r: ImprovabilityResult) -> str:
     if r.basis == "whole":
-        text = "The test used all rows and allows for the error of the cut-offs"
+        text = "The test used all rows and, where decisions follow from cut-offs, allows for their error"
     elif r.basis == "crossfit":
         often = "once" if r.repeats == 1 else f"{r.repeats} times"
         text = (
@@ -161,10 +161,15 @@ def effect(r: ImprovabilityResult, lines: Sequence[int]) -> str:
 
 
 def _change(r: ImprovabilityResult, i: int) -> str:
-    change, low, high = (_amount(float(part[i]), r.scale) for part in (r.disparity, r.ci_low, r.ci_high))
-    what = "a cut" if r.criteria[i] == "unfairness" else "a gain"
+    change, low, high = (float(part[i]) for part in (r.disparity, r.ci_low, r.ci_high))
+    better, worse = ("a cut", "a rise") if r.criteria[i] == "unfairness" else ("a gain", "a loss")
+    if change < 0:
+        change, low, high = -change, -high, -low
+        better = worse
     relative = " relative to the status quo" if r.scale == "ratio" else ""
-    return f"{what} of {change}{relative} (simultaneous {100 * (1 - r.alpha):g} % limits {low} to {high})"
+    limits = " to ".join(phrases.ends(low, high, shares=r.scale == "ratio")) + (" %" if r.scale == "ratio" else "")
+    size = f"{better} of {_amount(change, r.scale)}{relative}"
+    return f"{size} (simultaneous {100 * (1 - r.alpha):g} % limits {limits})"
 
 
 def supported(kind: str, gain: float, scale: str, alpha: float, margin: float = 0.0) -> str:

@@ -11,6 +11,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args
@@ -69,6 +70,17 @@ class FileColumns(FileTable):
 ROLES = tuple(FileColumns.model_fields)
 
 
+class Decision(FileTable):
+    """Who chose the thresholds and tolerances, when and why. The first page of the report states it."""
+
+    by: str = Field(min_length=1)
+    """The person or body that chose."""
+    on: date
+    """The day of the choice, such as 2026-01-15."""
+    why: str = Field(min_length=1)
+    """The reason."""
+
+
 class Test(FileTable):
     """What every test has in addition to the keywords of its function."""
 
@@ -82,6 +94,8 @@ class Test(FileTable):
     """The heading in the report. Default: what the test is about."""
     truth: list[str] = Field(default_factory=list)
     """What is known to be true of simulated data, shown next to the findings."""
+    decided: Decision | None = None
+    """Who chose the threshold and the tolerance of this test, when and why."""
     filters: list[Condition] = Field(default_factory=list)
     """Further conditions on the rows of this test."""
 
@@ -234,6 +248,8 @@ class Config(FileTable):
     """A sentence or two under the title."""
     seed: int = Field(default=0, ge=0, lt=2**63)
     """The seed of everything random in the audit."""
+    decided: Decision | None = None
+    """Who chose the thresholds and tolerances of the tests that do not say so themselves."""
     fail_on: list[Literal["violation", "within_tolerance", "inconclusive", "alarm"]] = Field(default=["violation"])
     """Verdicts that make the audit fail (exit code 1); "alarm" is an alarm in the last batch of a monitor."""
     output: Place = "isonomy-report"

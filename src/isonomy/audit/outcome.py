@@ -6,14 +6,14 @@ import hashlib
 import json
 import zipfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isonomy.audit import state
 from isonomy.errors import ConfigError, UsageError
-from isonomy.report import Document, Entry, html, junit, markdown, wording
+from isonomy.report import Decided, Document, Entry, html, junit, markdown, wording
 from isonomy.report.document import DATES, FINGERPRINT
 from isonomy.report.layout import Section
 from isonomy.report.render import browser, outline, print_pdf
@@ -162,11 +162,12 @@ class AuditResult:
 
     def _texts(self) -> dict[str, str]:
         """The files. The report last: when it is new, everything else is."""
+        results = self.to_json()
         return {
-            "results.json": self.to_json(),
+            "results.json": results,
             "summary.md": markdown(self.document),
             "junit.xml": junit(self.document),
-            "report.html": html(self.document),
+            "report.html": html(self.document, _fingerprint(results)),
         }
 
     def write_report(self, folder: str | Path, *, pdf: bool = False) -> list[Path]:
@@ -175,10 +176,14 @@ class AuditResult:
         if pdf:
             browser()  # raises before anything is written
         state.prepare(place)
-        state.write(place / "report.html", html(self.document))
+        state.write(place / "report.html", html(self.document, _fingerprint(self.to_json())))
         if pdf:
             print_pdf(place / "report.html", place / "report.pdf")
         return [place / "report.html", *([place / "report.pdf"] if pdf else [])]
+
+
+def _fingerprint(results: str) -> str:
+    return hashlib.sha256(results.encode("utf-8", "replace")).hexdigest()
 
 
 def write_table(audits: Iterable[AuditResult], path: Path) -> Path:
@@ -230,6 +235,8 @@ def _stored(entry: Entry) -> dict[str, object]:
         "truth": list(entry.truth),
         "words": dict(entry.words),
         **({"further": list(entry.further)} if entry.further else {}),
+        **({"decided": asdict(entry.decided)} if entry.decided else {}),
+        **({"chosen": entry.chosen} if entry.chosen != Entry.chosen else {}),
     }
     if result is None:
         return stored | {"options": plain_option(entry.options)}
@@ -247,7 +254,9 @@ def _restored(stored: Mapping[str, Any]) -> Entry:
     fields = {name: stored[name] for name in _ENTRY} | {name: stored.get(name, {}) for name in ("words", "options")}
     fields |= {name: tuple(stored.get(name, ())) for name in ("truth", "further")}
     result = from_dict(stored["result"]) if "result" in stored else None
-    return typed(Entry(name=stored["id"], result=result, **fields))
+    decided = typed(Decided(**stored["decided"])) if "decided" in stored else None
+    fields |= {"chosen": stored["chosen"]} if "chosen" in stored else {}
+    return typed(Entry(name=stored["id"], result=result, decided=decided, **fields))
 
 
 def write_pack(result: AuditResult) -> Path:

@@ -26,10 +26,10 @@ from isonomy.frames import Source
 from isonomy.frames.expressions import all_of
 from isonomy.frames.profile import Fingerprint, date_range
 from isonomy.options import shown
-from isonomy.report import Document, Entry
+from isonomy.report import Decided, Document, Entry
 from isonomy.report.document import DATES, FINGERPRINT
 from isonomy.report.layout import Section
-from isonomy.results import Note, from_dict
+from isonomy.results import Note, from_dict, phrases
 from isonomy.results.progress import listening
 
 Progress = Callable[[str, int, int], None]  # what is being done, tests finished, tests in all
@@ -200,7 +200,10 @@ class Audit:
         written = test.test
         entry = Entry(name=test.name, kind=test.kind, title=written.title, truth=tuple(written.truth), seed=test.seed)
         further = tuple(name for name in written.further if getattr(written, name))
-        entry = replace(entry, words=self.config.labels.columns, further=further)
+        choice = written.decided or self.config.decided
+        decided = None if choice is None else Decided(choice.by, choice.on.isoformat(), choice.why)
+        entry = replace(entry, words=self.config.labels.columns, further=further, decided=decided)
+        entry = replace(entry, chosen=phrases.chosen(self.config.labels.metrics))
         if stored is not None:
             with contextlib.suppress(Exception):  # written by another version: run the test again
                 return replace(entry, result=from_dict(stored["result"]), seconds=stored["seconds"], resumed=True)

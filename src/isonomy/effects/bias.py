@@ -610,10 +610,14 @@ class TreatmentBiasResult(Evidence):
             "meaning": [words.CRITERIA[name] for name in names] * len(self.families),
         }
 
+    def ranking(self) -> list[int]:
+        """By adjusted p-value, the smallest first."""
+        return np.lexsort((-np.abs(self.statistic), self.adjusted_pvalue)).tolist()
+
     def findings(self) -> tuple[str, ...]:
         """The count of shown biases, then groups by adjusted p-value, the smallest first."""
         tested = np.isfinite(self.adjusted_pvalue)
-        order = np.lexsort((-np.abs(self.statistic), self.adjusted_pvalue))
+        order = self.ranking()
         return (
             words.count(self, order, int(tested.sum())),
             *(words.finding(self, i) for i in order if tested[i]),

@@ -25,11 +25,11 @@ _TITLES = {
 
 
 def groups(result: TreatmentBiasResult, quantity: Quantity = "bias") -> alt.TopLevelMixin:
-    """Biases or errors by group with their intervals, largest first; the most notable ones if there are many."""
+    """Biases or errors by group with their intervals, in the order of the findings; of many, the most notable."""
     choose("quantity", quantity, _TITLES)
     bias = quantity == "bias"
     value = result.disparity if bias else result.estimate
-    order = charts.notable(np.where(np.isfinite(value), value, np.nan), result.statistic)
+    order = charts.notable(np.isfinite(value), result.statistic, result.ranking())
     pvalue = result.adjusted_pvalue if bias else result.error_adjusted_pvalue
     ends = (result.ci_low, result.ci_high) if bias else (result.error_low, result.error_high)
     low, high = (end[order] for end in ends)

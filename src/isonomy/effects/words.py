@@ -104,7 +104,9 @@ def finding(r: TreatmentBiasResult, i: int) -> str:
     ends = float(r.ci_low[i]), float(r.ci_high[i])
     between = phrases.interval(*ends, r.alpha)
     if unit(r) == "points" and all(map(math.isfinite, ends)):
-        between = f"{100 * (1 - r.alpha):g} % interval {phrases.percent(ends[0])} to {phrases.percent(ends[1])} points"
+        between = (
+            f"{100 * (1 - r.alpha):g} % interval {' to '.join(phrases.ends(ends[0], ends[1], shares=True))} points"
+        )
     alike = int((r.family == r.family[i]).sum())
     others = {1: "everybody else", 2: "the other group"}.get(alike, "the other groups combined")
     noun = "effect" if ratio else "uplift"

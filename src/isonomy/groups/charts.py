@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import altair as alt
 import numpy as np
 
 from isonomy.groups import words
 from isonomy.inference import Verdict, inside
-from isonomy.numerics.arrays import FloatArray
-from isonomy.results import Columns, charts, theme
+from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.results import Columns, charts, phrases, theme
 
 if TYPE_CHECKING:
     from isonomy.groups.certify import CertifyResult
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from isonomy.groups.impact import AdverseImpactResult
     from isonomy.groups.proxy import ProxyEvidence
 
+_BOXES = ["#E9A26B", "#F4F2EE", "#6BA6CC"]  # lower, equal, higher: black letters can be read on each
+_ALL, _PAIRS = "all", 3  # the margin of a table of intersections, and how many tables are drawn
 _RATIO_WORDS = (
     "{violation: 'shown to be below the threshold', within_tolerance: 'shown to reach the threshold'}[datum.label]"
     " || datum.label"
@@ -53,10 +55,44 @@ def _intervals(
     more: Columns,
     adjust: str | None,
 ) -> alt.TopLevelMixin:
-    """Disparities, the largest first, with the null from ``low`` to ``high``; ``adjust``: the family of verdicts."""
+    """Disparities, worst first, with the null from ``low`` to ``high``; ``adjust``: the family of verdicts."""
     known = ~np.isnan(result.ci_low)
-    order = charts.notable(np.where(known, result.disparity, np.nan), result.link.delta(result.disparity))
-    columns: Columns = {
+    drawn = charts.notable(known, result.link.delta(result.disparity), result.ranking())
+    counted = words.counted(int(known.sum()), len(set(result.metrics)) > 1)
+    several = "" if known.sum() <= charts.DRAWN else f", the {charts.DRAWN} largest of {counted}"
+    metrics = list(dict.fromkeys(result.metrics[i] for i in drawn)) or [""]
+    parts: list[Any] = []
+    for metric in metrics:  # one panel for each
+        order = np.array([i for i in drawn if result.metrics[i] == metric], dtype=np.intp)
+        beyond = (result.ci_low[drawn] > high[drawn]) | (result.ci_high[drawn] < low[drawn])
+        disagree = bool((beyond != [verdicts[i] is Verdict.VIOLATION for i in drawn]).any())
+        first, title = metric == metrics[0], f"{words.intervals(kind, result.alpha)}{several}"
+        name = phrases.metric(metric)
+        limits = [getattr(result, f"estimate_{end}", None) for end in ("low", "high")]
+        beside = [] if limits[0] is None else [_rates(result, order, name, *limits)]
+        beside += _crossed(result, drawn) if len(metrics) == 1 else []
+        panel = charts.panel(
+            "disparity",
+            _lines(result, verdicts, order, more),
+            axis=words.measured(result, metric),
+            title=title
+            if len(metrics) == 1
+            else f"{name[:1].upper()}{name[1:]}: {title}"
+            if first
+            else f"{name[:1].upper()}{name[1:]}",
+            subtitle=words.error_rates(kind, adjust, result.alpha, disagree=disagree) if first and adjust else (),
+            null=(low[order], high[order]),
+            tolerance=result.tolerance,
+            ratio=result.link.ratio,
+            unit=result.units().get("disparity", ""),
+            width=300 if beside else 480,
+        )
+        parts.append(charts.in_a_row([panel, *beside]))
+    return charts.stacked([*parts, *([_by_share(result)] if result.proxy else [])])
+
+
+def _lines(result: GroupEvidence, verdicts: Sequence[Verdict], order: IntArray, more: Columns) -> Columns:
+    return {
         "group": [result.names[i] for i in order],
         "disparity": result.disparity[order],
         "low": result.ci_low[order],
@@ -66,26 +102,62 @@ def _intervals(
         "status": [result.status[i].value for i in order],
         **{name: [values[i] for i in order] for name, values in more.items()},
     }
-    beyond = (result.ci_low[order] > high[order]) | (result.ci_high[order] < low[order])
-    disagree = bool((beyond != [verdicts[i] is Verdict.VIOLATION for i in order]).any())
-    counted = words.counted(int(known.sum()), len(set(result.metrics)) > 1)
-    several = "" if known.sum() <= charts.DRAWN else f", the {charts.DRAWN} largest of {counted}"
-    return charts.forest(
-        "disparity",
-        columns,
-        axis=words.measured(result),
-        title=f"{words.intervals(kind, result.alpha)}{several}",
-        subtitle=() if adjust is None else words.error_rates(kind, adjust, result.alpha, disagree=disagree),
-        null=(low[order], high[order]),
-        tolerance=result.tolerance,
-        ratio=result.link.ratio,
-        unit=result.units().get("disparity", ""),
-        below=_by_share(result) if result.proxy else None,
+
+
+def _rates(result: GroupEvidence, order: IntArray, name: str, low: FloatArray, high: FloatArray) -> alt.LayerChart:
+    """The metric itself with its own interval, next to its disparity."""
+    columns = {"group": [result.labels[i] for i in order], "value": result.estimate[order]}
+    columns |= {"low": low[order], "high": high[order], "n": result.n[order]}
+    unit = "%" if result.all_shares else ""
+    return charts.panel("value", columns, axis=name, title="Each group alone", unit=unit, width=200, labeled=False)
+
+
+def _crossed(result: GroupEvidence, drawn: IntArray) -> list[alt.LayerChart]:
+    """Intersections of two columns as a table of boxes, each column alone at its margin; flagged boxes have a frame."""
+    flagged = [result.verdicts[i] is Verdict.VIOLATION for i in drawn] if hasattr(result, "verdicts") else []
+    columns = [tuple(name for name, _ in result.groups[i].items) for i in drawn]
+    pairs = [pair for pair in dict.fromkeys(columns) if len(pair) == 2]
+    return [_boxes(result, pair, drawn, flagged) for pair in pairs[:_PAIRS] if flagged]
+
+
+def _boxes(result: GroupEvidence, pair: tuple[str, ...], drawn: IntArray, flagged: Sequence[bool]) -> alt.LayerChart:
+    places = [dict(result.groups[i].items) for i in drawn]
+    inside = [k for k, items in enumerate(places) if set(items) <= set(pair)]
+    first, second = ([str(places[k].get(name, _ALL)) for k in inside] for name in pair)
+    value = result.link.delta(result.disparity[drawn[inside]])
+    unit, ratio = result.units().get("disparity", ""), result.link.ratio
+    shown = [phrases.percent(x) if unit else phrases.number(x) for x in result.disparity[drawn[inside]].tolist()]
+    columns = {"row": first, "column": second, "value": value, "text": shown}
+    columns |= {"flagged": [bool(flagged[k]) for k in inside], "group": [result.labels[drawn[k]] for k in inside]}
+    most = float(np.nanmax(np.abs(value), initial=1e-9))
+    color = alt.Color(
+        "value:Q", legend=None, scale=alt.Scale(domain=[-most, 0.0, most], range=_BOXES, interpolate="rgb")
+    )
+    axes = (
+        alt.Axis(grid=False, domain=False, ticks=False),
+        alt.Axis(grid=False, domain=False, ticks=False, labelAngle=0, orient="top"),
+    )
+    y = alt.Y("row:N", title=pair[0], sort=_last(first), axis=axes[0])
+    x = alt.X("column:N", title=pair[1], sort=_last(second), axis=axes[1])
+    base = alt.Chart(theme.data(columns)).encode(x=x, y=y, tooltip=["group:N", "text:N", "flagged:N"])
+    frame = base.transform_filter("datum.flagged").mark_rect(filled=False, stroke="black", strokeWidth=2.5)
+    title = f"Intersections{', in points' if unit else ', ratios' if ratio else ''}"
+    return alt.layer(
+        base.mark_rect().encode(color=color), frame, base.mark_text(color="black", fontSize=12).encode(text="text:N")
+    ).properties(
+        width=alt.Step(66),
+        height=alt.Step(26),
+        title=alt.TitleParams(title, subtitle=["Framed: a difference was shown.", f"“{_ALL}”: one column alone."]),
     )
 
 
+def _last(names: Sequence[str]) -> list[str]:
+    return sorted(set(names), key=lambda name: (name == _ALL, name))
+
+
 def impact(result: AdverseImpactResult) -> alt.TopLevelMixin:
-    order = charts.notable(result.disparity, -result.disparity)
+    order = charts.notable(~np.isnan(result.disparity), np.log(np.maximum(result.disparity, 1e-9)), result.ranking())
+    compared = result.compared_with()
     flagged = np.array([result.verdicts[i] is Verdict.VIOLATION for i in order], dtype=bool)
     disagree = bool(((result.ci_high[order] < result.threshold) != flagged).any())
     adjust = str(result.provenance.options.get("adjust"))
@@ -100,7 +172,7 @@ def impact(result: AdverseImpactResult) -> alt.TopLevelMixin:
             "n": result.n[order],
             "selected": result.selected[order],
             "adjusted p-value": result.adjusted_pvalue[order],
-            "verdict": [result.verdicts[i].value for i in order],
+            "verdict": [charts.REFERENCE if compared[i] else result.verdicts[i].value for i in order],
         },
         axis="impact ratio",
         title=f"Impact ratios with {100 * (1 - result.alpha):g} % intervals; dashed: {result.threshold:g} and 1",
@@ -108,7 +180,7 @@ def impact(result: AdverseImpactResult) -> alt.TopLevelMixin:
         ratio=True,
         rules=(result.threshold, 1.0),
         words=_RATIO_WORDS,
-        below=_by_share(result) if result.proxy else _by_cutoff(result) if by_cutoff else None,
+        below=[_by_share(result)] if result.proxy else [_by_cutoff(result)] if by_cutoff else [],
     )
 
 

@@ -14,7 +14,7 @@ from isonomy.errors import BadWeight, UsageError, near, refuse_percent
 from isonomy.frames import Grouping, Groups, MetricLike, Request, Sample
 from isonomy.frames.expressions import Scalar, flag
 from isonomy.frames.groups import CONDITION, belongs, in_words
-from isonomy.frames.metrics import Measure, listed, measure, metric_columns, shared_cells, shared_rows
+from isonomy.frames.metrics import ERRORS, Measure, listed, measure, metric_columns, shared_cells, shared_rows
 from isonomy.groups import proxy_words, words
 from isonomy.groups.likelihood.comparison import Gaps, Solver, Widest
 from isonomy.groups.likelihood.functionals import ranked
@@ -612,6 +612,23 @@ class GroupEvidence(ProxyEvidence):
         if self.tolerance is not None:
             columns["rows_needed"] = self.rows_for_tolerance()
         return {name: v for name, v in columns.items() if name != "metric" or len(set(self.metrics)) > 1}
+
+    def ranking(self) -> list[int]:
+        """Metric by metric, the groups that are worst off first; lines without a number last."""
+        metrics = list(dict.fromkeys(self.metrics))
+        better, asked = self.provenance.options.get("better"), self.provenance.options.get("metric")
+        named = [asked] if isinstance(asked, str) else list(asked or ())
+        names = dict(zip(metrics, named if len(named) == len(metrics) else metrics, strict=True))
+        lower = [str(names[metric]) in ERRORS if better is None else better == "lower" for metric in self.metrics]
+        size = np.where(lower, -1.0, 1.0) * self.link.delta(self.disparity)
+        return np.lexsort((size, [metrics.index(metric) for metric in self.metrics], np.isnan(size))).tolist()
+
+    def key_line(self) -> int | None:
+        """The line furthest from the reference among the disfavored; if there are none, among all that were tested."""
+        known = np.flatnonzero(~np.isnan(self.ci_low))
+        if words.DISFAVORED in (directions := getattr(self, "direction", ())):
+            known = np.flatnonzero(np.array(directions) == words.DISFAVORED)
+        return int(known[np.argmax(np.abs(self.link.delta(self.disparity[known])))]) if known.size else None
 
     def pages(self) -> Mapping[str, Columns]:
         """Within strata, the table and, if any are listed, the strata with unadjusted numbers; otherwise empty."""

@@ -46,7 +46,7 @@ Better = Literal["higher", "lower"] | None
 @question(
     "plan_flag",
     moved=MOVED,
-    asks="Which groups does this model treat differently, by how much, and is that more than chance?",
+    asks="Which groups are treated differently, by how much, and is that more than chance?",
     topic="{}",
     from_counts=True,
     further=("shrunk",),
@@ -74,7 +74,7 @@ def flag(
     rng: Seeded = None,
     **rows: Unpack[RowOptions],
 ) -> FlagResult:
-    """Which groups does this model treat differently, by how much, and is that more than chance?
+    """Which groups are treated differently, by how much, and is that more than chance?
 
     The disparity of a group is the mean of the metric in the group minus the reference, or divided by it (see
     ``scale``). Null hypothesis, for each group: the disparity equals ``null``. T is an empirical likelihood ratio:
@@ -452,14 +452,13 @@ def decide(columns: Mapping[str, Any], tests: Mapping[str, Any], plan: FlagPlan)
     lower = tests["errors"] if plan.better is None else plan.better == "lower"
     better = plan.hypothesis.direction(columns["disparity"]) * np.where(lower, -1.0, 1.0)
     direction = np.where(better > 0, words.FAVORED, words.DISFAVORED)
-    direction[np.array(shown.verdicts, dtype=object) != Verdict.VIOLATION] = ""
+    unrecorded = np.array([any(value is None for _, value in group.items) for group in columns["groups"]], dtype=bool)
+    direction[unrecorded | (np.array(shown.verdicts, dtype=object) != Verdict.VIOLATION)] = ""
     return {
         "adjusted_pvalue": adjusted,
         "verdict": shown.verdict,
         "verdicts": shown.verdicts,
-        "direction": tuple(
-            np.where(np.array(shown.verdicts, dtype=object) == Verdict.VIOLATION, direction, "").tolist()
-        ),
+        "direction": tuple(direction.tolist()),
         "status": status,
         "otherwise": otherwise,
     }
@@ -695,7 +694,7 @@ class FlagResult(GroupEvidence):
         if self.proxy:
             points = self.all_shares and self.scale == "difference"
             return proxy_words.findings(self, self.reference, points, self.link.ratio)
-        order = self._worst_first()
+        order = [i for i in self.ranking() if not np.isnan(self.pvalue[i])]
         described = order[:MOST_GROUPS]
         return (
             words.flag_overview(self, order),
@@ -706,17 +705,6 @@ class FlagResult(GroupEvidence):
             *([words.decided_otherwise(self)] if self.otherwise else []),
             *words.banded(self),
         )
-
-    def _worst_first(self) -> list[int]:
-        """The tested groups: the disfavored, the largest disparity first, the favored, then others by p-value."""
-        places = {words.DISFAVORED: 0, words.FAVORED: 1}
-        size = np.abs(self.link.delta(self.disparity))
-
-        def place(i: int) -> tuple[float, float]:
-            rank = places.get(self.direction[i], 2)
-            return (rank, float(self.pvalue[i] if rank == 2 else -size[i]))
-
-        return sorted(np.flatnonzero(~np.isnan(self.pvalue)).tolist(), key=place)
 
     def hide(self, small: BoolArray) -> Self:
         """A copy without the numbers of the lines that are ``small``, and without the sentence that names groups."""

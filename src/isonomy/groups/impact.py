@@ -68,6 +68,7 @@ Laws = Callable[[IntArray, IntArray], Law]  # of T for pairs of groups, for rows
     topic="Impact ratios",
     speaks_of=("selected",),
     from_counts=True,
+    scale_of=("flag", {"metric": "selection_rate", "scale": "ratio"}),
     badges={"violation": "Lower rate shown"},
     verdicts={
         "violation": "an impact ratio is below the threshold, by more than chance explains.",
@@ -81,10 +82,10 @@ Laws = Callable[[IntArray, IntArray], Law]  # of T for pairs of groups, for rows
             "question.",
             "Ask whether the selection criteria are needed, and whether other criteria would lead to smaller "
             "differences.",
-            "Compare within legitimate factors, such as the job applied for.",
+            phrases.WITHIN_FACTORS,
         ),
         "within_tolerance": (
-            "Record who chose the threshold and why: it is a convention, not the law's.",
+            phrases.RECORD_CHOICE[1],
             "Repeat the table for the next period, and for every stage of the selection.",
         ),
         "inconclusive": (
@@ -796,8 +797,9 @@ class AdverseImpactResult(ProxyEvidence):
         return bool(np.isin(tables[references], tables[shown]).any())
 
     def headings(self) -> Mapping[str, str]:
-        """With weights, headings that distinguish rows from people."""
-        return {**Evidence.headings(self), **({} if self.weighted_n is None else words.WEIGHTED_HEADINGS)}
+        """The threshold and the words for decision 1; with weights, headings that distinguish rows from people."""
+        weighted = {} if self.weighted_n is None else words.WEIGHTED_HEADINGS
+        return {**Evidence.headings(self), **words.impact_headings(self), **weighted}
 
     def pages(self) -> Mapping[str, Columns]:
         """The table as it is published, what the data show, bounds for unknown categories, and shortfalls."""
@@ -819,6 +821,20 @@ class AdverseImpactResult(ProxyEvidence):
             parts[words.SHORTFALLS] = [name for name in parts[words.SHORTFALLS] if name not in ("n", "selected")]
         return {title: {name: whole[name] for name in names} for title, names in parts.items()}
 
+    def ranking(self) -> list[int]:
+        """In each table the smallest ratios first; the comparator, and categories without a ratio, last."""
+        tables, alone = list(dict.fromkeys(self.tables)), np.array(self.compared_with()) | np.isnan(self.disparity)
+        return np.lexsort((self.disparity, alone, [tables.index(table) for table in self.tables])).tolist()
+
+    def key_line(self) -> int | None:
+        """The smallest ratio."""
+        others = np.where(self.compared_with(), np.nan, self.disparity)
+        return int(np.nanargmin(others)) if np.isfinite(others).any() else None
+
+    def marks(self) -> Mapping[str, str]:
+        """Whether the ratio was shown to be below the threshold: an open answer is not an inconclusive difference."""
+        return words.IMPACT_MARKS
+
     def findings(self) -> tuple[str, ...]:
         """The three facts, then the categories, smallest ratios first."""
         if self.proxy:
@@ -827,7 +843,7 @@ class AdverseImpactResult(ProxyEvidence):
         if not compared.size:
             return ()
         others = [int(i) for i in compared if self.status[i] is not Status.REFERENCE]
-        order = sorted(others, key=lambda i: float(self.disparity[i]))[:MOST_GROUPS]
+        order = [i for i in self.ranking() if i in others][:MOST_GROUPS]
         scored = [] if self.median is None else [words.MEDIAN.format(phrases.number(self.median, 6))]
         best = [] if self.named else [words.against_best("category selected most often")]
         overview = words.impact_overview(self, others, compared.size)

@@ -45,6 +45,8 @@ DIFFERENCES = ("difference", "standardized")  # scales on which no difference is
 SIGMAS = {"population": "of all rows", "pooled": "of the two groups, pooled", "reference": "of the reference"}
 DISFAVORED, FAVORED = "disfavored", "favored"  # flagged groups that are worse off than the reference, and better off
 OTHER_NULL = {DISFAVORED: "worse off than that", FAVORED: "better off than that"}
+NAMED = {DISFAVORED: DISFAVORED, FAVORED: FAVORED}
+NOT_RECORDED = "neither, because the group is not recorded"  # flagged rows whose group nobody knows
 BEYOND = {"greater": "exceed", "less": "fall below"}
 HIGHER = {"greater": "higher", "less": "lower"}
 # Columns that are computed from others.
@@ -84,14 +86,15 @@ def comparison(metric: str, reference: str, scale: str, *, value: bool, sigma: s
         difference = comparison(metric, reference, "difference", value=value)
         return f"{difference}, in standard deviations {SIGMAS[sigma]},"
     if scale == "odds_ratio":
-        return f"odds of {metric} divided by {'the odds of' if value else 'those of'} {reference}"
+        return f"odds ({metric}) divided by {'the odds of' if value else 'those of'} {reference}"
     word = "divided by" if scale == "ratio" else "minus"
     return f"{metric} {word} {reference}" if value else f"{metric} {word} that of {reference}"
 
 
-def measured(r: GroupEvidence) -> str:
+def measured(r: GroupEvidence, metric: str) -> str:
+    """What a chart of one metric shows: 'selection rate minus that of the population'."""
     value = r.reference_kind.is_value
-    return comparison(metric_nouns(r.metrics), r.reference, r.scale, value=value, sigma=r.sigma).rstrip(",")
+    return comparison(phrases.noun(metric), r.reference, r.scale, value=value, sigma=r.sigma).rstrip(",")
 
 
 def disparity(value: float, scale: str) -> str:
@@ -175,11 +178,12 @@ def _short(r: FlagResult, i: int) -> str:
 
 def _shown(r: FlagResult, i: int) -> str:
     verdict, side = r.verdicts[i], "" if r.reference_kind.best else r.alternative
+    way = f": {word}" if (word := (OTHER_NULL if r.tested else NAMED).get(r.direction[i], "")) else ""
     if r.tested and verdict is Verdict.VIOLATION:
-        return f"Shown to differ from {r.tested}: {OTHER_NULL.get(r.direction[i], '')}."
+        return f"Shown to differ from {r.tested}{way}."
     if verdict is Verdict.VIOLATION:
         larger = "" if r.tolerance is None else " larger than the tolerance"
-        return f"A difference{larger} was shown: {r.direction[i]}."
+        return f"A difference{larger} was shown{way}."
     if verdict is Verdict.WITHIN_TOLERANCE:
         beyond = BEYOND.get(side)
         return f"Shown not to {beyond} the reference by more than the tolerance." if beyond else WITHIN
@@ -228,10 +232,13 @@ def flag_overview(r: FlagResult, order: Sequence[int]) -> str:
     """How many groups differ, and which are worse off and better off; ``order``: the tested ones, worst first."""
     several, tested = len(set(r.metrics)) > 1, len(order)
     titles = {i: r.names[i].replace(f"({r.metrics[i]})", f"({phrases.metric(r.metrics[i])})") for i in order}
+    flagged = [i for i in order if r.verdicts[i] is Verdict.VIOLATION]
     apart = {
-        OTHER_NULL[word] if r.tested else word: [titles[i] for i in order if r.direction[i] == word]
-        for word in (DISFAVORED, FAVORED)
+        words[word]: [titles[i] for i in way if r.direction[i] == word]
+        for words in [OTHER_NULL if r.tested else NAMED]
+        for word, way in ((DISFAVORED, flagged), (FAVORED, flagged[::-1]))
     }
+    apart[NOT_RECORDED] = [titles[i] for i in flagged if not r.direction[i]]
     apart = {word: names for word, names in apart.items() if names}
     against = f"{r.tested or r.reference}{' by more than the tolerance' if r.tolerance is not None else ''}"
     within = sum(verdict is Verdict.WITHIN_TOLERANCE for verdict in r.verdicts)
@@ -249,7 +256,7 @@ def flag_overview(r: FlagResult, order: Sequence[int]) -> str:
     if tested == listed == 1:
         word, (name, *_) = next(iter(apart.items()))
         return f"{name}: shown to differ from {against}, {word}."
-    sides = [f"{word.capitalize()}: {phrases.listed(names)}." for word, names in apart.items()]
+    sides = [f"{word[:1].upper()}{word[1:]}: {phrases.listed(names)}." for word, names in apart.items()]
     differ = (
         f"{number:,} of {counted(tested, several)} {'was' if number == 1 else 'were'} shown to differ from {against}."
     )
@@ -264,7 +271,7 @@ def alone(r: GroupEvidence) -> tuple[str, ...]:
     pairs = zip(r.labels, r.status, strict=True)
     named = [label for label, status in pairs if status is Status.REFERENCE and label != r.reference]
     groups = phrases.listed(list(dict.fromkeys(named)))
-    return (f"Listed but not tested, because nobody is left to compare with: {groups}.",) if named else ()
+    return (f"Listed but not tested, because there is nobody to compare them with: {groups}.",) if named else ()
 
 
 def decided_otherwise(r: FlagResult) -> str:
@@ -477,7 +484,7 @@ def definitions(r: CertifyResult) -> Iterator[str]:
 def largest_finding(r: CertifyResult, i: int) -> str:
     ends, value, group = (float(r.ci_low[i]), float(r.ci_high[i])), float(r.disparity[i]), r.names[i]
     if r.shares[i] and r.scale == "difference":
-        return f"The largest difference: {group}, {phrases.apart(value, ends, r.alpha, 'simultaneous ')}."
+        return f"The largest difference is that of {group}: {phrases.apart(value, ends, r.alpha, 'simultaneous ')}."
     interval = f"simultaneous {phrases.interval(*ends, r.alpha)}"
     return f"Furthest from the reference is {group}, with {disparity(value, r.scale)} ({interval})."
 
@@ -626,10 +633,12 @@ def accounts(r: GroupEvidence, i: int) -> str:
     if points and isfinite(low) and isfinite(high):
         return " ".join([*sentences, _points_accounted(factors, len(r.given), whole, (value, low, high), r.alpha)])
     amount = f"{'a factor of ' if ratio else ''}{number(value)} ({phrases.interval(low, high, r.alpha)})"
-    sentences.append(f"Accounted for by {factors}: {amount}.")
+    verb = "accounts" if len(r.given) == 1 else "account"
+    sentences.append(f"{factors[:1].upper()}{factors[1:]} {verb} for {amount}.")
     shares = [nan if part is None else 100.0 * part[i] for part in (r.share, r.share_low, r.share_high)]
     if all(map(isfinite, shares)) and 0.0 <= shares[0] <= 100.0:
-        sentences.append(f"That is {shares[0]:.0f} % of it ({shares[1]:.0f} to {shares[2]:.0f} %).")
+        interval = f"{100 * (1 - r.alpha):g} % interval {shares[1]:.0f} to {shares[2]:.0f} %"
+        sentences.append(f"That is {shares[0]:.0f} % of the whole ({interval}).")
     return " ".join(sentences)
 
 
@@ -641,7 +650,7 @@ def _points_accounted(factors: str, number: int, whole: float, ends: tuple[float
     low, high = min(low, high), max(low, high)
     level, verb = f"{100 * (1 - alpha):g} % interval", "accounts" if number == 1 else "account"
     subject = f"{factors[:1].upper()}{factors[1:]}"
-    span = f"{level} {phrases.percent(low)} to {phrases.percent(high)}"
+    span = f"{level} {' to '.join(phrases.ends(low, high, shares=True))}"
     if value < 0:
         more = phrases.points(value)
         return f"{subject} {verb} for none of the difference: comparing like with like adds {more} to it ({span})."
@@ -708,8 +717,8 @@ register(
             f"Whether the disparity differs between strata could not be judged for {phrases.listed(note.groups)}: "
             + UNJUDGED[note.values["designed"]]
         ),
-        "strata_one_sided": "Strata in which one side is empty carry no information about {groups}: up to {most:,} of "
-        "a group's strata. Their rows count only in the unconditional disparity.",
+        "strata_one_sided": "Some strata have nobody of the group or nobody of its reference, and show no difference: "
+        "up to {most:,} of the strata of {groups}. Their rows count only in the comparison without regard to factors.",
         "strata_shown": "The first {shown:,} strata are kept one by one; all of them are in the common disparity.",
     }
 )
@@ -746,15 +755,17 @@ WEIGHTED_HEADINGS = {
     "shortfall_parity": "More selections by weight to reach parity",
 }
 IMPACT_PAGES = {
-    "The table as it is published": "table group n selected weighted_n weighted_selected estimate disparity against",
-    "What the data show": "table group disparity ci_low ci_high difference pvalue below_threshold difference_shown "
-    "verdict status",
+    "Rates and impact ratios": "table group n selected weighted_n weighted_selected estimate disparity ci_low ci_high "
+    "against difference",
+    "Three facts about each ratio": "table group disparity below_threshold difference_shown pvalue verdict "
+    "adjusted_pvalue status",
     COURTS: "table group difference deviations fisher_pvalue",
     ALIKE: "table group comparable_estimate comparable_rate comparable_ratio comparable_low comparable_high "
     "comparable_pvalue disparity",
     BOUNDS: "table group disparity bound_low bound_high",
     SHORTFALLS: "table group n selected weighted_n weighted_selected shortfall shortfall_parity",
 }
+IMPACT_MARKS = {"violation": "Yes", "within_tolerance": "No: shown to reach it", "inconclusive": "Not shown"}
 WEIGHTED_RATIOS = "Verdicts are compared; impact ratios by weight are not."
 
 
@@ -780,13 +791,28 @@ register(
 )
 
 
+def impact_headings(r: AdverseImpactResult) -> dict[str, str]:
+    """Each of the three facts with its own p-value: observed, different from equal rates, shown below the threshold."""
+    threshold = phrases.number(r.threshold)
+    return {
+        "estimate": "Selection rate" if r.chosen == "selected" else f"Share {r.chosen}",
+        "selected": f"{r.chosen[:1].upper()}{r.chosen[1:]}",
+        "below_threshold": f"Observed below {threshold}",
+        "difference_shown": "Shown to differ from equal rates",
+        "pvalue": "p‑value of equal rates",
+        "verdict": f"Shown to be below {threshold}",
+        "adjusted_pvalue": f"Adjusted p‑value of {threshold} or more",
+    }
+
+
 def impact_overview(r: AdverseImpactResult, others: Sequence[int], compared: int) -> str:
+    threshold, order = phrases.number(r.threshold), [i for i in r.ranking() if i in others]
     facts = (
-        (f"Observed impact ratios below {phrases.number(r.threshold)}:", r.below_threshold),
-        ("A difference from the comparator was shown for", r.difference_shown),
-        ("A ratio below the threshold was shown for", [verdict is Verdict.VIOLATION for verdict in r.verdicts]),
+        (f"The observed impact ratio is below {threshold} for", r.below_threshold),
+        ("A difference from equal rates was shown for", r.difference_shown),
+        (f"A ratio below {threshold} was shown for", [verdict is Verdict.VIOLATION for verdict in r.verdicts]),
     )
-    named = [(text, phrases.listed([r.labels[i] for i in others if fact[i]]) or "none") for text, fact in facts]
+    named = [(text, phrases.listed([r.labels[i] for i in order if fact[i]]) or "no category") for text, fact in facts]
     return " ".join([f"{compared:,} categories were compared.", *(f"{text} {names}." for text, names in named)])
 
 
@@ -804,23 +830,25 @@ def impact_finding(r: AdverseImpactResult, i: int) -> str:
         )
         weighted = " by weight"
     sentences = [
-        f"{r.labels[i]}: {selected} ({100 * r.estimate[i]:.1f} %), an impact ratio of {phrases.number(r.disparity[i])} "
-        f"to {r.against[i]} ({phrases.interval(r.ci_low[i], r.ci_high[i], r.alpha)}). Test of equal rates "
-        f"(not adjusted for other categories): {phrases.pvalue(r.pvalue[i])}. Test of a ratio of {threshold} or more "
-        f"(adjusted for all categories): {phrases.pvalue(r.adjusted_pvalue[i])}."
+        f"{r.labels[i]}: {selected} ({100 * r.estimate[i]:.1f} %). The rate is {phrases.number(r.disparity[i])} times "
+        f"that of {r.against[i]} ({phrases.interval(r.ci_low[i], r.ci_high[i], r.alpha)}). The test of equal rates "
+        f"gives {phrases.pvalue(r.pvalue[i])}, not adjusted for other categories; the test of a ratio of {threshold} "
+        f"or more gives {phrases.pvalue(r.adjusted_pvalue[i])}, adjusted for all categories."
     ]
     need, parity = r.shortfall[i], r.shortfall_parity[i]
-    more = f"{phrases.count(need or parity)} more {'selection' if (need or parity) == 1 else 'selections'}{weighted}"
+    more = f"{phrases.count(need or parity)} more {r.chosen}{weighted}"
     if need > 0:
-        rate = f"{phrases.count(parity)} more would have reached the comparator's rate"
-        sentences.append(f"{more} would have reached a ratio of {threshold}; {rate}.")
+        sentences.append(
+            f"With {more}, the ratio would have reached {threshold}; with {phrases.count(parity)} more, it would have "
+            "reached 1."
+        )
     elif parity > 0:
-        sentences.append(f"{more} would have reached the comparator's rate.")
+        sentences.append(f"With {more}, the ratio would have reached 1.")
     if r.deviations is not None and isfinite(r.deviations[i]) and r.fisher_pvalue is not None:
         sentences.append(
-            f"The number selected is {abs(float(r.deviations[i])):.1f} standard deviations "
-            f"{'below' if r.deviations[i] < 0 else 'above'} the number expected at equal rates; Fisher's exact test: "
-            f"{phrases.pvalue(float(r.fisher_pvalue[i]))}."
+            f"The number {r.chosen} is {abs(float(r.deviations[i])):.1f} standard deviations "
+            f"{'below' if r.deviations[i] < 0 else 'above'} the number expected at equal rates. Fisher's exact test "
+            f"gives {phrases.pvalue(float(r.fisher_pvalue[i]))}."
         )
     if r.comparable_ratio is not None and isfinite(r.comparable_ratio[i]):
         assert r.comparable_rate is not None
@@ -834,5 +862,8 @@ def impact_finding(r: AdverseImpactResult, i: int) -> str:
         )
     if r.bound_low[i] == r.bound_low[i]:
         ends = f"{phrases.number(r.bound_low[i])} and {phrases.number(r.bound_high[i])}"
-        sentences.append(f"Whatever the unknown categories are, the ratio lies between {ends}.")
+        sentences.append(
+            f"Whatever the unknown categories are, the ratio in these data lies between {ends}. These bounds do not "
+            "include sampling error."
+        )
     return " ".join(sentences)

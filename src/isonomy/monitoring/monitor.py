@@ -951,6 +951,10 @@ class MonitorResult(Evidence):
 
         return sorted(known, key=rank)
 
+    def ranking(self) -> list[int]:
+        order = self.worst_first
+        return [*order, *(j for j in range(len(self.groups)) if j not in order)]
+
     def headline(self) -> str:
         return words.headline(self) if self.answered else Evidence.headline(self)
 

@@ -13,8 +13,6 @@ from isonomy.results import Columns, theme
 if TYPE_CHECKING:
     from isonomy.projection.project import ProjectionResult
 
-_DIRECTIONS = alt.Scale(domain=[words.UP, words.DOWN], range=[theme.PALETTE[0], theme.PALETTE[1]])
-
 
 def projection(result: ProjectionResult) -> alt.TopLevelMixin:
     return theme.finish(movement(result) if result.curve is None else alt.vconcat(movement(result), curve(result)))
@@ -40,25 +38,28 @@ def curve(result: ProjectionResult) -> alt.LayerChart | alt.FacetChart:
 
 def movement(result: ProjectionResult) -> alt.HConcatChart:
     """Two panels by group and label: shares that move, and how far on average. No single row is drawn."""
-    both = zip(result.labels, result.outcome, strict=True)
+    order = result.ranking()
+    both = ((result.labels[i], result.outcome[i]) for i in order)
     names = [theme.short(name if label is None else f"{name}, outcome {label}") for name, label in both]
     y = alt.Y("group:N", title=None, sort=names)
-    rows = np.concatenate([result.moved_up, result.moved_down])
+    ways = words.directions(result.chosen)
+    scale = alt.Scale(domain=list(ways), range=list(theme.PALETTE[:2]))
+    rows = np.concatenate([result.moved_up[order], result.moved_down[order]])
     moves: Columns = {
         "group": names * 2,
-        "direction": [words.UP] * len(names) + [words.DOWN] * len(names),
-        "share": rows / np.tile(result.n, 2),
+        "direction": [way for way in ways for _ in names],
+        "share": rows / np.tile(result.n[order], 2),
         "rows": rows,
     }
     shares = alt.Chart(theme.data(moves), title="Share that would have to change decision").mark_bar()
     means = alt.Chart(
-        theme.data({"group": names, "mean": result.mean_distance}), title="Mean distance of those who would move"
+        theme.data({"group": names, "mean": result.mean_distance[order]}), title="Mean distance of those who would move"
     )
     return alt.hconcat(
         shares.encode(
             y=y,
             x=alt.X("share:Q", title="share of the group", axis=alt.Axis(format="%")),
-            color=alt.Color("direction:N", title=None, scale=_DIRECTIONS, legend=alt.Legend(orient="bottom")),
+            color=alt.Color("direction:N", title=None, scale=scale, legend=alt.Legend(orient="bottom")),
             tooltip=["group:N", "direction:N", _tip("share:Q", ".2%"), _tip("rows:Q", ",.1f")],
         ).properties(width=260),
         means.mark_point(filled=True, size=60, opacity=1, color=theme.PALETTE[2])

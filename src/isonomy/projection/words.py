@@ -22,6 +22,13 @@ REFERENCES = (
 USER_DEFINED = "discerning"  # the name of a user-defined criterion
 WITHIN, BEYOND = "every difference is within the tolerance", "some difference is at least the tolerance"  # tested
 UP, DOWN = "refused to selected", "selected to refused"  # what a flip does to a decision
+
+
+def directions(chosen: str) -> tuple[str, str]:
+    """What a flip does to a decision, up and down, in the words of the audit: 'not approved to approved'."""
+    return (UP, DOWN) if chosen == "selected" else (f"not {chosen} to {chosen}", f"{chosen} to not {chosen}")
+
+
 _AMONG = {1: "among those with outcome 1", 0: "among those with outcome 0", None: "among all"}
 
 
@@ -147,7 +154,8 @@ def largest_difference(r: ProjectionResult) -> tuple[str, ...]:
 
 
 def movers(r: ProjectionResult, i: int) -> str:
-    ways = [f"{phrases.count(n)} from {way}" for n, way in ((r.moved_up[i], UP), (r.moved_down[i], DOWN)) if n > 0.5]
+    moves = zip((r.moved_up[i], r.moved_down[i]), directions(r.chosen), strict=True)
+    ways = [f"{phrases.count(n)} from {way}" for n, way in moves if n > 0.5]
     average = "" if isnan(r.mean_distance[i]) else f", by {phrases.number(r.mean_distance[i])} on average"
     number = " and ".join(ways) or "less than one row"
     return f"{_who(r, i)}: {phrases.share(r.share_moved[i])} would have to move ({number}){average}."

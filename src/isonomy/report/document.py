@@ -15,6 +15,15 @@ DATES = "Dates of the rows"
 VERDICTS = ("violation", "within_tolerance", "inconclusive")
 
 
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Who chose a threshold or a tolerance, on which day, and why."""
+
+    by: str
+    on: str
+    why: str
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Entry:
     """One test of an audit: its result, or why there is none."""
@@ -33,6 +42,8 @@ class Entry:
     options: Mapping[str, object] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)  # what readers call the table's columns
     further: tuple[str, ...] = ()  # methods of the result whose tables follow its own
+    decided: Decided | None = None  # who chose its threshold and its tolerance
+    chosen: str = "selected"  # what people with decision 1 are called
 
     @property
     def answered(self) -> bool:
@@ -86,8 +97,10 @@ class Entry:
 
     @property
     def steps(self) -> tuple[str, ...]:
-        tolerant = self.result is None or self.given.get("tolerance", True) not in (None, 0)
-        return wording.next_steps(self.definition, self.verdict, tolerant=tolerant, stopped=self.result is None)
+        known = {} if self.result is None else self.given
+        return wording.next_steps(
+            self.definition, self.verdict, known, stopped=self.result is None, recorded=self.decided is not None
+        )
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -95,8 +108,28 @@ class Entry:
         return tuple(dict.fromkeys(map(str, names)))
 
     @property
+    def scale(self) -> str | None:
+        """On which scale groups are compared; None for a question that has no scales."""
+        scale = self._scaled[1].get("scale")
+        return None if scale is None or self.result is None else str(scale)
+
+    @property
+    def _scaled(self) -> tuple[str, Mapping[str, object]]:
+        kind, options = self.definition.scale_of or (self.kind, {})
+        return kind, {**self.given, **options}
+
+    @property
+    def asked(self) -> tuple[object, ...]:
+        """What a question on another scale has in common with this one."""
+        kind, options = self._scaled
+        roles = [repr(_several(options.get(name))) for name in ("metric", "groups", "prediction", "given")]
+        rows = None if self.result is None else self.result.provenance.rows
+        return kind, *roles, rows
+
+    @property
     def gloss(self) -> str:
-        return wording.gloss(self.definition, self.given, self.metrics, getattr(self.result, "words", {}))
+        labels, chosen = getattr(self.result, "words", {}), getattr(self.result, "chosen", self.chosen)
+        return wording.gloss(self.definition, self.given, self.metrics, labels, chosen)
 
     @property
     def question(self) -> str:
@@ -147,6 +180,22 @@ class Document:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The same for readers, who see alternatives and comparisons counted separately."""
-        looks = [entry.look for entry in self.entries]
+        """The same for readers: alternatives and comparisons are separate, and a question on several scales is one."""
+        looks = [min((entry.look for entry in asked), key=list(wording.TALLIES).index) for asked in self.questions]
         return {look: looks.count(look) for look in wording.TALLIES}
+
+    @property
+    def questions(self) -> list[list[Entry]]:
+        """The entries, with those together that ask the same question of the same rows on different scales."""
+        asked: list[tuple[object, list[Entry]]] = []
+        for entry in self.entries:
+            scales = [entries for key, entries in asked if key == entry.asked and entry.scale not in _scales(entries)]
+            if scales and entry.scale is not None:
+                scales[0].append(entry)
+            else:
+                asked.append((entry.asked, [entry]))
+        return [entries for _, entries in asked]
+
+
+def _scales(entries: list[Entry]) -> list[str | None]:
+    return [entry.scale for entry in entries]

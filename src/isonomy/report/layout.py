@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -13,13 +17,15 @@ from markupsafe import Markup
 from isonomy.errors import UsageError
 from isonomy.report import wording
 from isonomy.report.document import Entry
+from isonomy.report.overview import overview, worked
 from isonomy.report.text import one_line, sentence, visible
 from isonomy.results import Columns, Evidence, Status, phrases
 from isonomy.results.columns import KEYS, VOCABULARY, Column, cell_text, place, plain_value
 from isonomy.results.theme import specification
 
 MAXIMUM_ROWS = 1_000
-PRINTED = 100  # lines of a table on paper
+PRINTED = 100  # lines of a table on paper, in the appendix
+SENTENCES = 5  # of findings on the page of a question; the others are in the appendix
 _LABELS = 200  # labels that are searched for in sentences; a report names only the first few of many groups
 
 
@@ -33,26 +39,33 @@ class Section:
         labels = [str(label) for label in list(columns.get("group", ()))[:_LABELS]]
 
         def safe(texts: Iterable[str]) -> tuple[Markup, ...]:
-            return tuple(sentence(text, labels) for text in texts)
+            return tuple(sentence(phrases.capital(text), labels) for text in texts)
 
         self.number, self.entry, self.anchor = number, entry, f"test-{number}"
         self.heading, self.question = visible(entry.heading), visible(entry.question)
         self.label, self.sentence, self.gloss = one_line(entry.heading, 200), entry.sentence, entry.gloss
         self.leads, self.truth, self.steps = safe(entry.leads), safe(entry.truth), safe(entry.steps)
         self.facts = _facts(entry)
+        self.line, self.example = (None, "") if result is None else (overview(result), worked(result))
         self.chart, self.problem = chart(result) if drawn and result is not None else (None, "")
         self.tables: tuple[tuple[str, PageTable, str], ...] = ()  # with their titles, and the notes below them
-        self.tables_first = bool(pages)
+        self.first = 1  # how many of them are on the page of the question; the others are in the appendix
         self.null: Markup | None = None
         self.method = ""
-        self.findings = self.warnings = self.limits = self.references = safe(())
+        self.findings = self.said = self.unsaid = self.warnings = self.limits = self.references = safe(())
         self.assumptions: tuple[tuple[Markup, ...], ...] = ()
+        self.like: int | None = None  # an earlier question with the same limits, assumptions, method and references
         if result is None:
             return
+        order, marks = result.ranking(), result.marks()
         for name, page in (pages or {wording.NUMBERS: columns}).items():
             note = "" if self.tables else result.table_note()
             if page:
-                self.tables += ((name, table(page, result.described(page), rows, chosen=bool(pages)), note),)
+                sorted_page = in_order(page, order)
+                shown = table(sorted_page, result.described(page), rows, chosen=bool(pages), marks=marks)
+                self.tables += ((name, shown, note),)
+        lines = sum(len(shown.rows) for _, shown, _ in self.tables[:2])
+        self.first = 2 if len(pages) > 1 and lines <= _LONG else 1
         for name in [name for name in entry.definition.further if name in entry.further]:
             try:
                 more = getattr(result, name)()
@@ -63,7 +76,10 @@ class Section:
                 self.tables = (*others, (title, last, sentence(f"{note} {error}".strip(), labels)))
         self.null = sentence(result.null[:1].upper() + result.null[1:], labels)
         self.method = result.method[:1].upper() + result.method[1:]
-        self.findings, self.warnings = safe(result.findings()), safe(result.warnings)
+        findings = result.findings()
+        said = on_the_page(findings)
+        self.said, self.unsaid, self.warnings = safe(findings[:said]), safe(findings[said:]), safe(result.warnings)
+        self.findings = (*self.said, *self.unsaid)
         self.limits, self.references = safe(result.limits()), safe(result.references)
         self.assumptions = tuple(safe(pair) for pair in result.assumptions())
 
@@ -73,8 +89,31 @@ class Section:
         assumed = [part for pair in self.assumptions for part in pair]
         sentences = (*self.leads, *self.findings, *self.warnings, *self.limits, *self.steps, *assumed)
         headings = [column.heading for _, table, _ in self.tables for column in table.columns]
-        every = (self.heading, self.question, self.gloss, self.null, *sentences, *headings, *dict(self.facts))
+        about = (self.heading, self.question, self.gloss, self.example, self.null, self.sentence, self.entry.badge)
+        every = (*about, *sentences, *headings, *dict(self.facts))
         return " ".join(map(str, every))
+
+
+def refer_back(sections: Sequence[Section]) -> None:
+    """Print limits, assumptions, method and references once: later questions refer to the first that has them."""
+    seen: dict[object, int] = {}
+    for part in sections:
+        method = (part.limits, part.assumptions, part.method, part.references)
+        if part.method and (first := seen.setdefault(method, part.number)) != part.number:
+            part.like = first
+
+
+def on_the_page(findings: Sequence[str]) -> int:
+    """How many findings have at most five sentences together; at least one."""
+    lengths = np.cumsum([len(re.findall(r"[.!?](?=\s|$)", text)) for text in findings])
+    return max(1, int(np.count_nonzero(lengths <= SENTENCES)))
+
+
+def in_order(columns: Columns, order: Sequence[int]) -> Columns:
+    """The lines in another order; unchanged if the columns are not those of every line."""
+    if any(len(values) != len(order) for values in columns.values()):
+        return columns
+    return {name: [values[i] for i in order] for name, values in columns.items()}
 
 
 def _facts(entry: Entry) -> tuple[tuple[str, str], ...]:
@@ -83,6 +122,8 @@ def _facts(entry: Entry) -> tuple[tuple[str, str], ...]:
         record = entry.result.provenance
         facts += [("Function", f"isonomy.{record.call.removeprefix('isonomy.')}"), ("Version", record.version)]
         facts += [("Rows used", phrases.count(record.rows))] if record.rows is not None else []
+        unknown: Mapping[str, int] = getattr(entry.result, "unknown", {})
+        facts += [(f"Of these in no rate, {name} unknown", phrases.count(n)) for name, n in unknown.items() if n]
         facts += [(f"Rows left out, {column} missing", phrases.count(n)) for column, n in record.dropped.items()]
     # Settings have the names of the audit file; results.json also contains those that were not set.
     settings = ((f"Setting {name}", _setting(value)) for name, value in entry.given.items())
@@ -122,9 +163,8 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _MINOR = ("size", "statistic", "direction", "status")  # common columns that are shown only on request
 _SPARE = ("n", "reference", "estimate")  # common columns that are shown only if there is room
 _ROOM = 8  # columns that are shown at once
-_PAPER = 13  # columns that fit an upright page
-_BELOW = 10  # columns of the tables that paper prints below the first
-_LONG = 30  # a table with more lines is printed in two halves side by side
+_BELOW = 13  # columns of the tables in which paper prints what is shown only on request
+_LONG = 20  # lines of a table on the page of a question; a longer one is printed in the appendix
 _HALF = 7  # columns that fit half a page
 _RUN = 8  # lines about the same groups that get a heading of their own
 
@@ -159,14 +199,12 @@ class PageTable:
     total: int
     title: str = ""  # what all lines are about, if no column says so
 
-    @property
-    def long(self) -> bool:
-        """Whether paper prints the lines in two halves side by side."""
-        return len(self.rows) > _LONG
+    head = _LONG  # lines of a long table that are printed on the page of the question
 
     @property
-    def wide(self) -> bool:
-        return len(self.columns) > _PAPER
+    def long(self) -> bool:
+        """Whether paper prints the lines in the appendix, in two halves side by side."""
+        return len(self.rows) > _LONG
 
     @property
     def constant(self) -> dict[int, tuple[str, str]]:
@@ -197,8 +235,8 @@ class PageTable:
 
     @property
     def continued(self) -> tuple[PageTable, ...]:
-        """The columns for which paper has no room next to the others, in tables below them."""
-        if not self.wide or self.long:
+        """The columns that are shown only on request, in tables of the appendix on paper."""
+        if self.long:
             return ()
         keys = [i for i, column in enumerate(self.columns) if column.key]
         minor = [i for i, column in enumerate(self.columns) if column.minor]
@@ -216,8 +254,10 @@ def table(
     limit: int = MAXIMUM_ROWS,
     *,
     chosen: bool = False,
+    marks: Mapping[str, str] = MappingProxyType({}),
 ) -> PageTable:
-    """The columns of a result, ready to be shown. ``chosen``: the result chose them and their order."""
+    """The columns of a result, ready to be shown. ``chosen``: the result chose them and their order; ``marks``: its
+    words for verdicts."""
     described = described or {name: Column(name) for name in columns}
     order = list(columns) if chosen else sorted(columns, key=place)
     listed = {name: [v.item() if isinstance(v, np.generic) else v for v in columns[name]] for name in order}
@@ -229,11 +269,14 @@ def table(
     if len(set(listed.get("table", ()))) == 1:  # the only table needs no name
         del listed["table"]
     numeric = {name: bool(known[name]) and {type(value) for value in known[name]} <= {int, float} for name in listed}
-    shown = _shown(list(listed))
+    shown = _shown(list(listed), chosen=chosen)
     drawn = {
         name: [_cell(described[name], value, numeric[name]) for value in values[:limit]]
         for name, values in listed.items()
     }
+    _align_intervals(drawn, listed, described)
+    if marks and "verdict" in drawn:
+        drawn["verdict"] = [replace(cell, text=marks.get(cell.mark, cell.text)) for cell in drawn["verdict"]]
     for i, status in enumerate(drawn.get("status", [])):  # the comparator and withheld groups are not judged
         if status.mark in ("reference", "suppressed") and "verdict" in drawn:
             drawn["verdict"][i] = replace(status, raw=drawn["verdict"][i].raw)
@@ -244,9 +287,24 @@ def table(
     )
 
 
-def _shown(names: Sequence[str]) -> list[str]:
+def _align_intervals(
+    drawn: dict[str, list[Cell]], listed: Mapping[str, Sequence[Any]], described: Mapping[str, Column]
+) -> None:
+    """Give both ends of an interval the same number of decimals."""
+    for name in [name for name in drawn if name.endswith("low") and f"{name[:-3]}high" in drawn]:
+        other = f"{name[:-3]}high"
+        if described[name].count or described[name].whole:
+            continue
+        for i, (low, high) in enumerate(zip(listed[name][: len(drawn[name])], listed[other], strict=False)):
+            if isinstance(low, float) and isinstance(high, float) and math.isfinite(low) and math.isfinite(high):
+                texts = phrases.ends(low, high, shares=bool(described[name].unit))
+                for key, text in zip((name, other), texts, strict=True):
+                    drawn[key][i] = replace(drawn[key][i], text=text.replace("-", "−", 1))
+
+
+def _shown(names: Sequence[str], *, chosen: bool) -> list[str]:
     """The columns that are shown at once, always with the verdict; the others are shown on request."""
-    minor = (*_MINOR, "pvalue") if "adjusted_pvalue" in names else _MINOR
+    minor = (*_MINOR, "pvalue") if "adjusted_pvalue" in names and not chosen else _MINOR
     major = [name for name in names if name not in minor]
     excess = sum(name in VOCABULARY for name in major) - _ROOM
     spare = [name for name in _SPARE if name in major][: max(0, excess)]

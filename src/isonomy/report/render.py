@@ -20,7 +20,8 @@ from markupsafe import Markup
 from isonomy.errors import MethodError, UsageError
 from isonomy.report import wording
 from isonomy.report.document import FINGERPRINT, Document
-from isonomy.report.layout import MAXIMUM_ROWS, PRINTED, Section
+from isonomy.report.layout import MAXIMUM_ROWS, PRINTED, Section, refer_back
+from isonomy.report.overview import choices
 from isonomy.report.text import markdown as escaped
 from isonomy.report.text import sentence, visible
 from isonomy.results import phrases
@@ -32,22 +33,25 @@ if TYPE_CHECKING:
 
 MAXIMUM_BYTES = 5_000_000
 _CHART_BYTES = 2_500_000  # all specifications together; what does not fit is reported, not drawn
-_FIRST_FINDINGS = 5  # shown at once; the others can be unfolded, and are printed
 _TABLE_ROWS = (MAXIMUM_ROWS, 200, 50, 10, 1)
 
 
-def html(document: Document) -> str:
-    """The whole page. Tables are shortened, with a note, if the page would exceed 5 MB."""
+def html(document: Document, fingerprint: str = "") -> str:
+    """The whole page. Tables are shortened, with a note, if the page would exceed 5 MB.
+
+    ``fingerprint``: the SHA-256 of the results that the page shows, at the foot of every printed page.
+    """
     page = ""
     for rows in _TABLE_ROWS:
-        page = _page(document, rows)
+        page = _page(document, rows, fingerprint)
         if len(page.encode("utf-8", "replace")) < MAXIMUM_BYTES:
             break
     return page
 
 
-def _page(document: Document, rows: int) -> str:
+def _page(document: Document, rows: int, fingerprint: str) -> str:
     sections = [Section(i, entry, rows) for i, entry in enumerate(document.entries, start=1)]
+    refer_back(sections)
     left = _CHART_BYTES
     for part in sections:
         left -= (size := len(part.chart or ""))
@@ -64,7 +68,9 @@ def _page(document: Document, rows: int) -> str:
             description=sentence(document.description),
             sections=sections,
             tally=document.counts,
-            first=_FIRST_FINDINGS,
+            choices=choices(document.entries),
+            fingerprint=fingerprint,
+            running=running(document, fingerprint),
             printed=PRINTED,
             headline=wording.headline(document.counts),
             suppression=wording.suppression(document.suppress_below),
@@ -76,6 +82,28 @@ def _page(document: Document, rows: int) -> str:
             scripts=scripts,
             policy=policy(scripts),
         )
+    )
+
+
+def running(document: Document, fingerprint: str) -> Markup:
+    """The title at the head of every printed page; at its foot the page number, and the fingerprint of the results."""
+    foot = f"results.json SHA-256 {fingerprint[:32]}" if fingerprint else ""
+    boxes = {
+        "@top-left": css_text(document.title[:100]),
+        "@top-right": css_text(document.created[:10]),
+        "@bottom-left": css_text(foot),
+        "@bottom-right": '"Page " counter(page) " of " counter(pages)',
+    }
+    rules = " ".join(f"{name} {{ content: {text}; }}" for name, text in boxes.items())
+    return Markup(f"@page {{ {rules} }}")
+
+
+def css_text(text: str) -> str:
+    """A string of a style sheet that nothing can leave: all but letters, digits and spaces is escaped."""
+    return (
+        '"'
+        + "".join(c if c.isascii() and (c.isalnum() or c == " ") else f"\\{ord(c):06x}" for c in visible(text))
+        + '"'
     )
 
 
@@ -146,7 +174,7 @@ _SIGNS = {
 
 
 def markdown(document: Document) -> str:
-    return _rendered("summary.md", document=document, signs=_SIGNS, reading=wording.reading)
+    return _rendered("summary.md", document=document, signs=_SIGNS, reading=wording.reading, capital=phrases.capital)
 
 
 def card(document: Document) -> str:

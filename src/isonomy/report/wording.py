@@ -5,6 +5,7 @@ The meanings of metrics and technical terms are in `glossary.toml`.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.resources import files
@@ -19,9 +20,8 @@ if TYPE_CHECKING:
     from isonomy.report.document import Document
 
 _TEXTS = tomllib.loads((files("isonomy.report") / "glossary.toml").read_text(encoding="utf-8"))
-READING = tuple((entry["term"], entry["meaning"]) for entry in _TEXTS["reading"])  # in every report
-# Technical words, explained in reports that use them: the text that is searched for, the term, its meaning.
-TERMS = tuple((entry["word"], entry["term"], entry["meaning"]) for entry in _TEXTS["terms"])
+# Words, explained in the reports that use them: the pattern that is searched for, the term, its meaning.
+TERMS = tuple((e.get("word", ""), e["term"], e["meaning"]) for e in (*_TEXTS["reading"], *_TEXTS["terms"]))
 GLOSSARY: dict[str, str] = _TEXTS["metrics"]
 
 _TOPIC = 3  # metrics and groupings that a topic names
@@ -45,11 +45,11 @@ NOTHING_TESTED = (
 NEXT = {
     "violation": (
         "Ask whether the difference is large enough to matter: the interval shows how large it may be.",
-        "Look for legitimate factors in which the groups differ, and compare within them.",
+        phrases.WITHIN_FACTORS,
         "Have the decision rule and the recorded outcomes reviewed before drawing conclusions about causes.",
     ),
     "within_tolerance": (
-        "Record who chose the tolerance and why: the conclusion is only as good as that choice.",
+        phrases.RECORD_CHOICE[0],
         "Repeat the audit when the model, the population or the data change.",
     ),
     "inconclusive": (
@@ -67,6 +67,32 @@ UNTOLERANT = (
 )
 
 NUMBERS = "The numbers"
+# What an adjustment of p-values for the number of groups controls.
+ADJUSTMENTS = {
+    "holm": "Holm's method: at most a {} chance that any finding of this question is false",
+    "bonferroni": "Bonferroni's method: at most a {} chance that any finding of this question is false",
+    "max-t": "the max-t method: at most a {} chance that any finding of this question is false",
+    "bh": "the method of Benjamini and Hochberg: on average at most {} of the findings are false",
+    "by": "the method of Benjamini and Yekutieli: on average at most {} of the findings are false",
+    "bh-tree": "the method of Benjamini and Hochberg, level by level: on average at most {} of the findings are false",
+    "bh-siblings": "the method of Benjamini and Hochberg, among siblings: on average at most {} of the findings are "
+    "false",
+}
+# The first page: one line of numbers per question, and who chose what.
+OVERVIEW = ("Group", "Value", "Compared with", "Difference or ratio", "Interval", "p", "Verdict")
+OVERVIEW_NOTE = (
+    "Each line shows the group that is worst off, or furthest from the others. Intervals are for the difference or "
+    "ratio, or for the value if there is neither; p is adjusted for the number of groups if the test adjusts it."
+)
+CHOICES = "Who chose the thresholds and tolerances"
+CHOICE = ("Setting", "Questions", "Chosen by", "On", "Why")
+NOT_RECORDED = "not recorded"
+EXAMPLE = "Worked example"
+DETAILS = "Method, assumptions, settings and further numbers: Appendix A{}"
+FOLDED = "Hypothesis, further findings, next steps, limits, assumptions, method, references, settings and tables"
+LIKE = "What this does not show, the assumptions, the method and the references are those of Appendix A{}."
+FIRST_LINES = "The first {:,} of {:,} lines; the others are in Appendix A{}."
+FURTHER = {False: "{}: further columns", True: "{}: all lines"}
 IN_THE_REPORT = "The tables, intervals, warnings and statuses are in report.html and results.json."
 NO_CHART = "The chart could not be drawn ({}). The table contains the same numbers."
 SHORTENED = "The first {:,} of {:,} lines are shown here; results.json contains the other {:,}."
@@ -130,13 +156,25 @@ def moved(move: Move, alpha: float) -> str:
     return f"{move.group}: {text}; adjusted {phrases.pvalue(move.adjusted)}."
 
 
-def next_steps(question: Question, verdict: str, *, tolerant: bool = True, stopped: bool = True) -> tuple[str, ...]:
-    """Not ``tolerant``: a tolerance could be set, and none was. Not ``stopped``: the test had nothing to test."""
+def next_steps(
+    question: Question,
+    verdict: str,
+    options: Mapping[str, object] = MappingProxyType({}),
+    *,
+    stopped: bool = True,
+    recorded: bool = False,
+) -> tuple[str, ...]:
+    """Not ``stopped``: the test had nothing to test. ``recorded``: the audit says who chose its settings.
+
+    What was already done is not suggested: a comparison within factors, a record of who chose.
+    """
     if verdict == "failed" and not stopped:
         return NOTHING_TESTED
-    if verdict == "inconclusive" and not tolerant and verdict not in question.next_steps:
+    if verdict == "inconclusive" and options.get("tolerance", True) in (None, 0) and verdict not in question.next_steps:
         return UNTOLERANT
-    return question.next_steps.get(verdict, NEXT[verdict])
+    steps = question.next_steps.get(verdict, NEXT[verdict])
+    done = {phrases.WITHIN_FACTORS: options.get("given"), **dict.fromkeys(phrases.RECORD_CHOICE, recorded)}
+    return tuple(step for step in steps if not done.get(step))
 
 
 def suppression(minimum: int) -> str:
@@ -195,11 +233,12 @@ def gloss(
     options: Mapping[str, object],
     names: Sequence[str] = (),
     labels: Mapping[str, str] = MappingProxyType({}),
+    chosen: str = "selected",
 ) -> str:
     """What the technical words of a test mean; empty if it uses none.
 
     ``names``: what the metrics are called in this audit, in the order of the option; ``labels``: the same by the names
-    of the metrics.
+    of the metrics; ``chosen``: what people with decision 1 are called.
     """
     words: dict[str, str] = {}
     for option in ("metric", "criterion", "accuracy", "fairness", "target"):
@@ -211,22 +250,31 @@ def gloss(
                 words.setdefault(word, phrases.metric(labels.get(word, str(name))))
     # 'True positive rate (tpr)': the words of the report, and the name in the audit file.
     named = {word: "" if name.replace(" ", "_").lower() == word else f" ({word})" for word, name in words.items()}
-    meanings = [f"{name[:1].upper()}{name[1:]}{named[word]}: {GLOSSARY[word]}." for word, name in words.items()]
+    explained = {word: GLOSSARY[word].replace("selected", chosen) for word in words}
+    meanings = [f"{name[:1].upper()}{name[1:]}{named[word]}: {explained[word]}." for word, name in words.items()]
     meaning = question.meaning(options) if callable(question.meaning) else question.meaning
-    roles = _roles(options, " ".join([*question.speaks_of, *(GLOSSARY[word] for word in words)]))
-    return " ".join(filter(None, [meaning, *meanings, *roles, phrases.designed(options)]))
+    roles = _roles(options, " ".join([*question.speaks_of, *(GLOSSARY[word] for word in words)]), chosen)
+    return " ".join(filter(None, [meaning, *meanings, *roles, adjusted(options), phrases.designed(options)]))
 
 
-def _roles(options: Mapping[str, object], meanings: str) -> Iterator[str]:
+def adjusted(options: Mapping[str, object]) -> str:
+    """By which method p-values are adjusted; empty if they are not, or if the question has a method of its own."""
+    rate, alpha = ADJUSTMENTS.get(str(options.get("adjust"))), options.get("alpha")
+    if rate is None or not isinstance(alpha, (int, float)):
+        return ""
+    return f"Adjusted p-values are by {rate.format(f'{100 * alpha:g} %')}."
+
+
+def _roles(options: Mapping[str, object], meanings: str, chosen: str) -> Iterator[str]:
     one = 1 if options.get("positive") is None else options["positive"]
     for role, word in (("prediction", "selected"), ("outcome", "outcome 1")):
         column = options.get(role)
         if isinstance(column, str) and word in meanings:
             condition = column if " is " in column and "(" not in column else f"{column} is {one}"
-            yield f"Here, {word} means that {condition}."
+            yield f"Here, {chosen if word == 'selected' else word} means that {condition}."
 
 
 def reading(text: str) -> tuple[tuple[str, str], ...]:
-    """How to read a report: what every report needs, then the technical words that this ``text`` uses."""
+    """How to read a report: what every report needs, and the words that this ``text`` uses."""
     lower = text.lower()
-    return (*READING, *((term, meaning) for word, term, meaning in TERMS if word in lower))
+    return tuple((term, meaning) for word, term, meaning in TERMS if not word or re.search(rf"\b(?:{word})", lower))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import altair as alt
 import numpy as np
 
-from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.results import theme
 from isonomy.results.evidence import Columns
 
@@ -16,7 +17,9 @@ from isonomy.results.evidence import Columns
 WORDS = "{violation: 'difference shown', within_tolerance: 'within tolerance'}[datum.label] || datum.label"
 _HUNDREDTHS = "format(100 * datum.value, '~g')"  # shares in percent, their differences in points
 DRAWN = 80  # groups at most; the table has them all
+REFERENCE = "reference"  # in place of a verdict: the group that others are compared with
 ROW = 18
+_APART: dict[str, Any] = {"color": "independent", "shape": "independent"}
 # The ticks of a logarithmic axis.
 TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100)
 
@@ -26,14 +29,30 @@ def hundredths(unit: str) -> alt.Axis | alt.UndefinedType:
     return alt.Axis(labelExpr=_HUNDREDTHS) if unit else alt.Undefined
 
 
-def notable(value: FloatArray, by: FloatArray) -> IntArray:
-    """Places of the groups to draw: those with the largest ``by``, if there are many, in the order of ``value``."""
-    known = np.flatnonzero(~np.isnan(value))
-    drawn = known[np.argsort(-np.abs(np.nan_to_num(by[known])), kind="stable")][:DRAWN]
-    return drawn[np.argsort(-value[drawn], kind="stable")]
+def notable(known: BoolArray, by: FloatArray, order: Sequence[int]) -> IntArray:
+    """Places of the groups to draw: of many, those with the largest ``by``, in the ``order`` of the report."""
+    places = np.flatnonzero(known)
+    drawn = places[np.argsort(-np.abs(np.nan_to_num(by[places])), kind="stable")][:DRAWN]
+    return np.array([i for i in order if i in set(drawn.tolist())], dtype=np.intp)
 
 
 def forest(
+    name: str, columns: Columns, *, below: Sequence[alt.LayerChart | alt.FacetChart] = (), **options: Any
+) -> alt.TopLevelMixin:
+    """The intervals of `panel`, and other charts ``below``."""
+    return stacked([panel(name, columns, **options), *below])
+
+
+def stacked(parts: Sequence[Any]) -> alt.TopLevelMixin:
+    """Charts below each other; a single one stays as it is."""
+    return theme.finish(parts[0] if len(parts) == 1 else alt.vconcat(*parts).resolve_scale(**_APART))
+
+
+def in_a_row(parts: Sequence[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else alt.hconcat(*parts).resolve_scale(**_APART)
+
+
+def panel(
     name: str,
     columns: Columns,
     *,
@@ -47,15 +66,16 @@ def forest(
     unit: str = "",
     rules: Sequence[float] = (),
     words: str = WORDS,
-    below: alt.LayerChart | alt.FacetChart | None = None,
-) -> alt.TopLevelMixin:
+    width: int = 480,
+    labeled: bool = True,
+) -> alt.LayerChart:
     """One row per group: the column ``name`` as a point, with its interval from ``low`` to ``high``.
 
     All columns are shown on hovering. A column ``verdict`` is shown as color and shape, a column ``direction`` as
     shape. ``null``: the two ends of the null in each group; ``reach``: how far the axis may extend for the end of an
     interval. ``ratio``: the values and the tolerance are ratios, and the axis is logarithmic. ``unit``: "%" for shares,
     "points" for their differences. ``subtitle``: lines below the title. ``rules``: values with a dashed line across the
-    chart; ``words``: the verdicts in the legend; ``below``: another chart.
+    chart, which an axis of ratios labels; ``words``: the verdicts in the legend; ``labeled``: whether groups are named.
     """
     groups = _distinct([theme.short(str(label)) for label in columns["group"]])
     numbers = [np.asarray(columns[end], dtype=np.float64) for end in (name, "low", "high")]
@@ -66,15 +86,14 @@ def forest(
         drawn["point"] = np.clip(numbers[0], low.min(initial=np.inf), high.max(initial=0.0))
     kinds = {key: "Q" if np.asarray(values).dtype.kind in "fiu" else "N" for key, values in columns.items()}
     base = alt.Chart(theme.data(drawn if null is None else {**drawn, "null": null[0]})).encode(
-        y=alt.Y("group:N", sort=groups, title=None), tooltip=[f"{key}:{kind}" for key, kind in kinds.items()]
+        y=alt.Y("group:N", sort=groups, title=None, axis=alt.Undefined if labeled else None),
+        tooltip=[f"{key}:{kind}" for key, kind in kinds.items()],
     )
     bars = base.mark_rule(strokeWidth=2, color=theme.PALETTE[0]).encode(
         x=alt.X(
             "from:Q",
             title=f"{axis}, in {unit}" if unit else axis,
-            axis=alt.Axis(values=[x for x in TICKS if low.min(initial=1) <= x <= high.max(initial=1)])
-            if ratio
-            else hundredths(unit),
+            axis=_ratio_axis(low, high, rules) if ratio else hundredths(unit),
             # Rounded to powers of ten, the axis of ratios between 0.8 and 1.1 would go from 0.1 to 10.
             scale=alt.Scale(type="log", nice=False, padding=10) if ratio else alt.Scale(zero=False),
         ),
@@ -91,10 +110,13 @@ def forest(
         x="point:Q" if ratio else f"{name}:Q"
     )
     if "verdict" in columns:
-        verdicts, colors = list(theme.VERDICT_COLORS), list(theme.VERDICT_COLORS.values())
-        scale, shapes = alt.Scale(domain=verdicts, range=colors), ["diamond", "square", "circle"]
-        color = alt.Color("verdict:N", scale=scale, legend=alt.Legend(title=None, orient="bottom", labelExpr=words))
-        shape = alt.Shape("verdict:N", scale=alt.Scale(domain=verdicts, range=shapes))
+        looks = theme.VERDICT_COLORS | ({REFERENCE: theme.REFERENCE} if REFERENCE in columns["verdict"] else {})
+        verdicts, colors = list(looks), list(looks.values())
+        scale, shapes = alt.Scale(domain=verdicts, range=colors), ["diamond", "square", "circle", "cross"]
+        color = alt.Color(
+            "verdict:N", scale=scale, legend=alt.Legend(title=None, orient="bottom", columns=2, labelExpr=words)
+        )
+        shape = alt.Shape("verdict:N", scale=alt.Scale(domain=verdicts, range=shapes[: len(verdicts)]))
         if any(columns.get("direction", ())):
             ways = {"disfavored": "triangle-down", "favored": "triangle-up", "": "circle"}
             named = alt.Legend(title=None, orient="bottom", values=list(ways)[:2])
@@ -110,8 +132,15 @@ def forest(
     nulls += [] if null is None else _nulls(base, None if tolerance is None else float(ratio), *null)
     height = max(60, ROW * len(groups))
     heading = alt.TitleParams(title, subtitle=list(subtitle)) if subtitle else title
-    chart = alt.layer(*nulls, bars, *arrows, dots).properties(width=480, height=height, title=heading)
-    return theme.finish(chart if below is None else alt.vconcat(chart, below).resolve_scale(color="independent"))
+    return alt.layer(*nulls, bars, *arrows, dots).properties(width=width, height=height, title=heading)
+
+
+def _ratio_axis(low: FloatArray, high: FloatArray, rules: Sequence[float]) -> alt.Axis:
+    """Ticks where the data are; the thresholds among them are always labeled, and ticks next to them are not."""
+    first, last = min(low.min(initial=1), *rules, 1), max(high.max(initial=1), *rules, 1)
+    near = 0.04 * np.log(last / first)
+    ticks = [x for x in TICKS if first <= x <= last and all(abs(np.log(x / rule)) > near for rule in rules)]
+    return alt.Axis(values=sorted({*ticks, *rules}), labelOverlap=False)
 
 
 def _nulls(base: alt.Chart, equal: float | None, low: FloatArray, high: FloatArray) -> list[alt.Chart]:

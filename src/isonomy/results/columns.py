@@ -175,7 +175,7 @@ _SCALE = 2.0  # pixels for each of the page's
 def html(result: Evidence) -> str:
     """The verdict, the findings, the first rows of the table, and the chart. Every label is text."""
     design = phrases.designed(result.provenance.options, result.provenance.clusters)
-    findings, columns = result.findings(), result.table()
+    findings, columns = tuple(map(phrases.capital, result.findings())), result.table()
     more = findings[_FINDINGS:]
     pieces = [
         '<div style="max-width: 70em">',

@@ -41,6 +41,7 @@ storable(DesignEffect)
 
 FRAME_LIBRARIES = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}  # what makes a frame of columns
 _FINDINGS = 50  # findings of a summary; a report has them all
+_SEQUENCES = ("stratum", "candidate", "criterion", "round", "score", "time")  # keys that have an order of their own
 
 Options = Mapping[str, Any]
 Columns = Mapping[str, Sequence[object] | AnyArray]
@@ -201,6 +202,24 @@ class Evidence(ABC):
             for name, c in known.items()
         }
 
+    def ranking(self) -> list[int]:
+        """The lines of the table in the order of a report: worst first, in table, text and chart alike."""
+        columns = self.table()
+        size = columns.get("disparity")
+        if size is None or not set(columns).isdisjoint(_SEQUENCES):
+            return list(range(max(map(len, columns.values()), default=0)))
+        return np.argsort(-np.abs(np.asarray(size, dtype=np.float64)), kind="stable").tolist()
+
+    def key_line(self) -> int | None:
+        """The line of the table that the first page of a report shows; None if there is none."""
+        columns = self.table()
+        values = columns.get("disparity", columns.get("estimate"))
+        return None if values is None else next((i for i in self.ranking() if np.isfinite(values[i])), None)
+
+    def marks(self) -> Mapping[str, str]:
+        """The words of this result for the verdicts in its table, where they differ from the common ones."""
+        return {}
+
     def table_note(self) -> str:
         """A caveat printed below the table; empty if there is none."""
         return ""
@@ -318,7 +337,7 @@ class Evidence(ABC):
             textwrap.fill, width=100, initial_indent="  - ", subsequent_indent="    ", break_long_words=False
         )
         design = phrases.designed(self.provenance.options, self.provenance.clusters)
-        findings, warnings = self.findings(), self.warnings
+        findings, warnings = tuple(map(phrases.capital, self.findings())), self.warnings
         lines = [self.question, "", self.headline(), "", *([design, ""] if design else [])]
         lines += map(bullet, findings[:_FINDINGS])
         if more := findings[_FINDINGS:]:

@@ -40,6 +40,12 @@ VERDICTS = {
     "inconclusive": "the data show neither a difference nor that any difference is within the tolerance.",
 }
 BEYOND = "the groups differ by more than the tolerance, beyond what chance explains."  # a violation of a tolerance
+# Next steps that are left out once they have been taken: a comparison within factors, and a record of who chose.
+WITHIN_FACTORS = "Look for legitimate factors in which the groups differ, and compare people who are alike in them."
+RECORD_CHOICE = (
+    "Record who chose the tolerance, when and why: the conclusion is only as good as that choice.",
+    "Record who chose the threshold, when and why: it is a convention, not the law's.",
+)
 # What metrics are called in a sentence, unless the audit has words for them.
 METRICS: dict[str, str] = WORDS["metrics"]
 
@@ -148,6 +154,20 @@ def signed(value: float, digits: int = 3) -> str:
     return number(value, digits) if math.isnan(value) or value < 0 else f"+{number(abs(value), digits)}"
 
 
+def ends(low: float, high: float, digits: int = 3, *, shares: bool = False) -> tuple[str, str]:
+    """Both ends of an interval with the same number of decimals: '0.946', '1.010'; ``shares`` as percentages.
+
+    As many as the end with more of them needs, but at most one more than the larger end has alone.
+    """
+    first, last = (percent(end) if shares else number(end, digits) for end in (low, high))
+    if not (math.isfinite(low) and math.isfinite(high)) or "e" in first + last:
+        return first, last
+    places = [len(text.partition(".")[2]) for text in (first, last)]
+    most = min(max(places), places[int(abs(high) >= abs(low))] + 1)
+    first, last = (f"{100 * end if shares else end:,.{most}f}" for end in (low, high))
+    return first.lstrip("-") if not first.strip("-0.") else first, last.lstrip("-") if not last.strip("-0.") else last
+
+
 def interval(low: float, high: float, alpha: float, digits: int = 3) -> str:
     """'95 % interval 0.01 to 0.05'."""
     level = f"{100 * (1 - alpha):g} %"
@@ -155,7 +175,7 @@ def interval(low: float, high: float, alpha: float, digits: int = 3) -> str:
         return f"{level} upper bound {number(high, digits)}"
     if math.isinf(high) and not math.isinf(low):
         return f"{level} lower bound {number(low, digits)}"
-    return f"{level} interval {number(low, digits)} to {number(high, digits)}"
+    return f"{level} interval {' to '.join(ends(low, high, digits))}"
 
 
 def probability(p: float) -> str:
@@ -186,16 +206,17 @@ def points(value: float) -> str:
     return f"{amount} point{'' if amount == '1.0' else 's'}"
 
 
-def apart(difference: float, ends: tuple[float, float], alpha: float, kind: str = "") -> str:
+def apart(difference: float, limits: tuple[float, float], alpha: float, kind: str = "") -> str:
     """Two shares: '19.4 points lower, 95 % interval 18.8 to 20.0'; '4.4 points lower to 0.7 points higher' if the
     interval contains 0; '95 % upper bound 18.8 points lower' if it has one end."""
     size, level = offset(difference), f"{kind}{100 * (1 - alpha):g} %"
-    low, high = min(ends), max(ends)
+    low, high = min(limits), max(limits)
     known = [end for end in (low, high) if math.isfinite(end)]
     if len(known) < 2:
         bound = f"{'lower' if known == [low] else 'upper'} bound {offset(known[0])}" if known else "unbounded interval"
         return f"{size}, {level} {bound}"
-    shown = " to ".join(map(percent, sorted((abs(low), abs(high)))))
+    near, far = sorted((abs(low), abs(high)))
+    shown = " to ".join(ends(near, far, shares=True))
     if low < 0 < high or ((high <= 0) != (difference < 0) and low != high):
         shown = between(low, high)
     return f"{size}, {level} interval {shown}"
@@ -209,10 +230,11 @@ def offset(difference: float) -> str:
 def between(low: float, high: float) -> str:
     """From one difference of two shares to another: '1.0 to 3.0 points higher', '4.4 points lower to 0.7 points
     higher'."""
+    first, last = (text.lstrip("-") for text in ends(low, high, shares=True))
     if low < 0 < high:
-        return f"{offset(low)} to {offset(high)}"
-    near, far = sorted((abs(low), abs(high)))
-    return f"{percent(near)} to {points(far)} {'lower' if high <= 0 else 'higher'}"
+        return f"{first} points lower to {last} points higher"
+    near, far = (last, first) if high <= 0 else (first, last)
+    return f"{near} to {far} points {'lower' if high <= 0 else 'higher'}"
 
 
 def percent(value: float) -> str:
@@ -239,6 +261,11 @@ def listed(items: Sequence[str], limit: int = 5) -> str:
     shown, last = (items[:-1], items[-1]) if len(items) <= limit else (items[:limit], f"{len(items) - limit:,} more")
     comma, link = ("; ", "; and ") if any("," in item for item in (*shown, last)) else (", ", " and ")
     return f"{comma.join(shown)}{link}{last}"
+
+
+def capital(text: str) -> str:
+    """A sentence that begins with a capital letter; a name such as race=Black stays as the data have it."""
+    return text if "=" in text.partition(" ")[0] else text[:1].upper() + text[1:]
 
 
 def about(sentence: str, labels: Sequence[str]) -> str:

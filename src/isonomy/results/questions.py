@@ -67,7 +67,8 @@ class Question:
     ``from_counts``: it can be answered from counts if its metric is 0/1. ``moved`` maps keywords of earlier versions to
     what replaces them. ``idle`` returns the column roles that the question would not use with the options of an audit
     file; these are not taken from ``[columns]``. ``further`` names methods of its result that
-    return another table, which an audit file may request by that name.
+    return another table, which an audit file may request by that name. ``scale_of``: the question that it asks on a
+    scale of its own, and the options that say so; a report counts the two once.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Question:
     moved: Mapping[str, str] = field(default_factory=dict)
     idle: Callable[[Options], Collection[str]] = lambda _: ()
     further: tuple[str, ...] = ()
+    scale_of: tuple[str, Mapping[str, str]] | None = None
 
     @property
     def forms(self) -> dict[str, str | None]:

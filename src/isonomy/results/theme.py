@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # Color-blind safe (Okabe and Ito), with enough contrast on white and on dark grey.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A6D00", "#666666")
 VERDICT_COLORS = {"violation": "#D55E00", "within_tolerance": "#009E73", "inconclusive": "#767676"}
+REFERENCE = "#0072B2"  # the group that others are compared with is not judged
 RULE = "#767676"
 MAXIMUM_POINTS = 5_000
 
@@ -31,6 +32,17 @@ CONFIG: dict[str, Any] = {
     "axis": {"labelFontSize": 12, "titleFontSize": 12, "labelLimit": 260, "grid": True, "gridOpacity": 0.35},
     "legend": {"labelFontSize": 12, "titleFontSize": 12, "labelLimit": 260},
     "title": {"fontSize": 14, "subtitleFontSize": 12, "anchor": "start"},
+}
+
+DARK, LIGHT = "#12161c", "#e8e6e1"  # the background and the letters of a dark chart
+_LETTERS = {"labelColor": LIGHT, "titleColor": LIGHT}
+_DARK: dict[str, dict[str, Any]] = {
+    "axis": {**_LETTERS, "domainColor": LIGHT, "tickColor": LIGHT, "gridColor": LIGHT, "gridOpacity": 0.15},
+    "legend": _LETTERS,
+    "header": _LETTERS,
+    "title": {"color": LIGHT, "subtitleColor": LIGHT},
+    "text": {"color": LIGHT},
+    "rule": {"color": LIGHT},
 }
 
 LABEL_LENGTH = 60
@@ -57,6 +69,31 @@ def thin(size: int, limit: int = MAXIMUM_POINTS) -> IntArray:
 
 def finish(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
     return chart.configure(**CONFIG)
+
+
+def dark(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
+    """The chart of a result on a dark background, for notebooks and slides that are dark.
+
+    Parameters
+    ----------
+    chart : altair.Chart
+        What ``plot()`` of a result returns. Charts are white unless they are passed through this function.
+
+    Returns
+    -------
+    altair.Chart
+        A copy; the colors of groups and verdicts are the same on both backgrounds.
+
+    Examples
+    --------
+    >>> import isonomy as iso
+    >>> data = iso.simulate.decisions(2_000, seed=0).columns
+    >>> result = iso.flag(data, metric="selection_rate", prediction="prediction", groups="race")
+    >>> iso.dark(result.plot()).to_dict()["config"]["background"]
+    '#12161c'
+    """
+    config = {name: {**CONFIG.get(name, {}), **colors} for name, colors in _DARK.items()}
+    return chart.configure(**{**CONFIG, "background": DARK, **config})
 
 
 def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:

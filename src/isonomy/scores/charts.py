@@ -130,16 +130,17 @@ def thresholds(result: ThresholdsResult) -> alt.TopLevelMixin:
 
 
 def _moves(result: ThresholdsResult, k: int) -> Panel:
-    groups, size = [theme.short(label) for label in result.labels], len(result.labels)
-    present = result.present.tolist()
+    order = result.ranking()
+    groups, size = [theme.short(result.labels[i]) for i in order], len(order)
+    present = result.present[order].tolist()
     values = theme.data(
         {
             "group": groups * 2,
             "when": ["before"] * size + ["after"] * size,
-            "threshold": present + result.thresholds.tolist(),
-            "low": present + result.thresholds_low.tolist(),
-            "high": present + result.thresholds_high.tolist(),
-            "value": np.concatenate([result.before[k], result.after[k]]),
+            "threshold": present + result.thresholds[order].tolist(),
+            "low": present + result.thresholds_low[order].tolist(),
+            "high": present + result.thresholds_high[order].tolist(),
+            "value": np.concatenate([result.before[k][order], result.after[k][order]]),
         }
     )
     title = result.words[result.metrics[k]]

@@ -449,6 +449,15 @@ class ParityResult(OrderedEvidence, OutcomeEvidence):
         starts = self.starts()
         return dict([(pairs[0], {name: [values[i] for i in starts] for name, values in pairs[1].items()}), scores])
 
+    def key_line(self) -> int | None:
+        """The difference that the findings report for the pair with the smallest p-value."""
+        best = np.where(np.isfinite(self.se), self.pair_adjusted_pvalue, np.nan)
+        if np.isnan(best).all():
+            return None
+        first = int(np.nanargmin(best))
+        pair = np.flatnonzero([self.keys()[i][:3] == self.keys()[first][:3] for i in range(len(self.groups))])
+        return self._to_report(pair)
+
     def findings(self) -> tuple[str, ...]:
         """Each table's test, its largest differences, and its order; what decides the verdict comes first."""
         findings = []

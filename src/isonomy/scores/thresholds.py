@@ -688,9 +688,13 @@ class ThresholdsResult(Evidence):
         """What was shown about the present threshold, and what was done."""
         return words.thresholds_headline(self)
 
+    def ranking(self) -> list[int]:
+        """The groups whose present value is lowest first."""
+        return np.argsort(np.nan_to_num(self.before[0], nan=np.inf), kind="stable").tolist()
+
     def findings(self) -> tuple[str, ...]:
         """The common value, the thresholds and what they do, and what they cost."""
-        reported = [k for k, status in enumerate(self.status) if status is not Status.SUPPRESSED]
+        reported = [k for k in self.ranking() if self.status[k] is not Status.SUPPRESSED]
         numbers = range(int(self.blocks.max()) + 1)
         blocks = [[self.labels[k] for k in reported if self.blocks[k] == number] for number in numbers]
         shared = [block for block in blocks if len(block) > 1] if self.moved else []

@@ -367,10 +367,11 @@ def marginal_pair(r: MarginalResult, i: int) -> str:
 
 
 def marginal_group(r: MarginalResult, label: str, numbers: Mapping[str, FloatArray]) -> str:
-    estimate, low, high = (outcome(numbers[f"estimate{end}"][0], r.binary) for end in ("", "_low", "_high"))
+    estimate, low, high = (float(numbers[f"estimate{end}"][0]) for end in ("", "_low", "_high"))
+    ends = " to ".join(phrases.ends(low, high, shares=r.binary)) + (" %" if r.binary else "")
     return (
-        f"{label}: the expected outcome at the threshold is {estimate} ({100 * (1 - r.alpha):g} % interval {low} to "
-        f"{high}; {phrases.count(numbers['n'][0])} rows at or above the threshold)."
+        f"{label}: the expected outcome at the threshold is {outcome(estimate, r.binary)} ({100 * (1 - r.alpha):g} % "
+        f"interval {ends}; {phrases.count(numbers['n'][0])} rows at or above the threshold)."
     )
 
 
@@ -557,8 +558,13 @@ def common_target(r: ThresholdsResult) -> str:
         return f"Every group keeps the present threshold. {chosen} overall: {before}."
     name = r.words[r.metric]
     reached = Status.INFEASIBLE not in r.status
-    aim = f"Common {name}" if reached else f"Target {name}, which not every group reaches"
-    return f"{aim}: {_level(r, r.metric, r.target)}. {chosen} overall: {before} before, {after} after."
+    aim = (
+        f"bring the {name} of every group to" if reached else f"aim at a common {name}, which not every group reaches:"
+    )
+    return (
+        f"The new thresholds {aim} {_level(r, r.metric, r.target)}. {chosen} overall: {before} before the change, "
+        f"{after} after it."
+    )
 
 
 def shared_threshold(blocks: Sequence[Sequence[str]], *, moves: bool) -> str:
@@ -568,7 +574,7 @@ def shared_threshold(blocks: Sequence[Sequence[str]], *, moves: bool) -> str:
 
 def threshold_finding(r: ThresholdsResult, i: int) -> str:
     if r.status[i] is Status.UNSUPPORTED:
-        return f"{r.labels[i]}: threshold unchanged; there are too few rows to estimate its effect."
+        return f"{r.labels[i]}: the threshold stays; there are too few rows to estimate the effect of another."
     caution = {
         Status.EXTRAPOLATED: " (extrapolated below the present threshold)",
         Status.INFEASIBLE: " (infeasible: the common value cannot be reached)",
@@ -583,10 +589,10 @@ def threshold_finding(r: ThresholdsResult, i: int) -> str:
     for name, before, after in ends:
         old, new = _level(r, name, before), _level(r, name, after)
         same = old if stays else f"unchanged at {old}"
-        changes.append(f"{r.words[name]} {same if old == new else f'from {old} to {new}'}")
+        changes.append(f"the {r.words[name]} {f'is {same}' if old == new else f'goes from {old} to {new}'}")
     if r.lottery[i] < r.thresholds[i]:
         moved += f", by lottery from {phrases.number(r.lottery[i])} up (chance {phrases.number(r.probability[i])})"
-    return f"{r.labels[i]}: threshold {moved}{caution}; {'; '.join(changes)}."
+    return f"{r.labels[i]}: the threshold {moved}{caution}; {'; '.join(changes)}."
 
 
 def selected_finding(r: ThresholdsResult, i: int) -> str:
@@ -602,7 +608,7 @@ def selected_finding(r: ThresholdsResult, i: int) -> str:
 def accuracy_finding(r: ThresholdsResult) -> str:
     before, after = r.accuracy_before, r.accuracy_after
     change = phrases.apart(after - before, (r.accuracy_change_low, r.accuracy_change_high), r.alpha)
-    return f"Accuracy {phrases.share(before)} before, {phrases.share(after)} after; {change}."
+    return f"Accuracy is {phrases.share(before)} before the change and {phrases.share(after)} after it: {change}."
 
 
 def _level(r: ThresholdsResult, name: str, value: float) -> str:

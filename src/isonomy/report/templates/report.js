@@ -51,6 +51,11 @@
     Object.entries(part).forEach(([name, inner]) => { if (name !== "data" && name !== "datasets") wrapTitles(inner, length); });
   };
 
+  const stretch = (spec, factor) => {
+    if (typeof spec.height === "number") spec.height *= factor;
+    (spec.hconcat || spec.concat || spec.vconcat || []).forEach((part) => stretch(part, factor));
+  };
+
   const fit = (spec, room) => {
     const config = (spec.config = spec.config || {});
     config.font = font;
@@ -60,7 +65,7 @@
       config.axis = Object.assign({}, config.axis, { labelLimit: 0, labelFontSize: 11, titleFontSize: 11 });
       config.axisY = Object.assign({}, config.axisY, { labelExpr: wrapped(spec), labelLineHeight: 12 });
       const most = Math.max(1, ...[...texts([spec.data, spec.datasets], new Set())].map((text) => lines(text, 16).length));
-      if (typeof spec.height === "number" && most > 1) spec.height *= Math.min(4, 0.85 * most);
+      if (most > 1) stretch(spec, Math.min(4, 0.85 * most));
       config.legend = Object.assign({}, config.legend, { orient: "bottom", columns: 1, labelLimit: 220 });
     }
     const faceted = spec.encoding && (spec.encoding.row || spec.encoding.column || spec.encoding.facet);

@@ -1,0 +1,121 @@
+"""The first page: one line of numbers per question, its arithmetic, and who chose the thresholds and tolerances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from isonomy.report import wording
+from isonomy.report.document import Entry
+from isonomy.report.text import visible
+from isonomy.results import Columns, Evidence, phrases
+from isonomy.results.columns import NOTHING, Column, cell_text
+
+
+def overview(result: Evidence) -> tuple[str, ...] | None:
+    """The line of the first page about this result: the group, its value, the other value, the difference, the
+    interval and p. None if nothing was compared."""
+    i, columns = result.key_line(), result.table()
+    if i is None or not result.answered:
+        return None
+    described = result.described(columns)
+
+    def text(name: str) -> str:
+        value = columns[name][i] if name in columns else None
+        shown = NOTHING if value is None else cell_text(described[name], value)
+        unit = described[name].unit.rpartition(" in ")[2] if name in columns and shown != NOTHING else ""
+        return visible(f"{shown}\u00a0{unit}".strip())
+
+    group = result.names[i] if result.labels else NOTHING
+    other, against = text("reference"), _against(result, columns, i)
+    if "criterion" in columns:  # two algorithms are compared, not two groups
+        group, against = f"{result.labels[i]} against {against}", described["reference"].title.partition(" (")[0]
+    if against:
+        other = visible(f"{against}: {other}" if other != NOTHING else against)
+    joint = getattr(result, "pvalue", None)
+    single = (columns[name][i] for name in ("adjusted_pvalue", "pair_adjusted_pvalue", "pvalue") if name in columns)
+    pvalues = [float(p) for p in (*single, joint if np.ndim(joint) == 0 else None) if p is not None]
+    p = next((phrases.probability(p).replace(" ", "\u00a0") for p in pvalues if not np.isnan(p)), NOTHING)
+    low, high = (float(columns[name][i]) if name in columns else np.nan for name in ("ci_low", "ci_high"))
+    unit = described["ci_low"].unit if "ci_low" in columns else ""
+    ends = phrases.ends(low, high, shares=bool(unit)) if not np.isnan(low + high) else ("", "")
+    interval = " to ".join(end.replace("-", "−") for end in ends) if ends[0] else NOTHING
+    return visible(group), text("estimate"), other, text("disparity"), interval, p
+
+
+def worked(result: Evidence) -> str:
+    """The arithmetic of the number on the first page, with the counts of this report; empty if it has other parts."""
+    i, columns = result.key_line(), result.table()
+    names = ("estimate", "reference", "disparity")
+    if i is None or any(name not in columns for name in names):
+        return ""
+    mine, other, value = (float(columns[name][i]) for name in names)
+    described = result.described(columns)
+    own, rest = (
+        _fraction(rate, rows, described[name].unit == "%")
+        for rate, name, rows in ((mine, "estimate", _rows(columns, i)), (other, "reference", _others(result, i)))
+    )
+    label = f"{result.names[i]}: " if result.labels else ""
+    if {"predicted", "observed"} <= set(columns):
+        predicted, observed = (_value(described, columns, name, i) for name in ("predicted", "observed"))
+        label += f"the predicted effect, {predicted}, minus the observed effect, {observed}, is an error of {own}; "
+    shown = _value(described, columns, "disparity", i)
+    with np.errstate(all="ignore"):
+        if abs(mine - other - value) < 1e-9:
+            return visible(f"{label}{own} minus {rest} is {shown}.")
+        if abs(mine / other - value) < 1e-9:
+            return visible(f"{label}{own} divided by {rest} is {shown}.")
+        if abs(mine / (1 - mine) / (other / (1 - other)) - value) < 1e-9:
+            odds, others = (phrases.number(rate / (1 - rate)) for rate in (mine, other))
+            parts = f"odds of {odds} ({own}) divided by odds of {others} ({rest})"
+            return visible(f"{label}{parts} are {shown}.")
+    return ""
+
+
+def _against(result: Evidence, columns: Columns, i: int) -> str:
+    """With whom the group of a line is compared; empty if it is not a group."""
+    against = columns["against"][i] if "against" in columns else getattr(result, "reference", "")
+    return against if isinstance(against, str) else ""
+
+
+def _value(described: Mapping[str, Column], columns: Columns, name: str, i: int) -> str:
+    return f"{cell_text(described[name], columns[name][i])} {described[name].unit}".strip()
+
+
+def _rows(columns: Columns, i: int) -> list[float]:
+    return [float(columns["n"][i])] if "n" in columns else []
+
+
+def _others(result: Evidence, i: int) -> list[float]:
+    """The numbers of rows that the other value may rest on: those of its group, or all rows."""
+    columns = result.table()
+    against = _against(result, columns, i)
+    group = [float(columns["n"][k]) for k, label in enumerate(columns.get("group", ())) if label == against]
+    return group if group else [float(result.provenance.rows or 0)]
+
+
+def _fraction(rate: float, rows: Sequence[float], share: bool) -> str:
+    """'407/808 (50.4 %)' if the rate is a number of rows divided by one of ``rows``; otherwise the rate alone."""
+    if not share:
+        return phrases.number(rate).replace("-", "−")
+    for n in rows:
+        if n > 0 and abs(rate * n - round(rate * n)) < 1e-6:
+            return f"{round(rate * n):,}/{n:,.0f} ({phrases.share(rate)})"
+    return phrases.share(rate)
+
+
+def choices(entries: Sequence[Entry]) -> tuple[tuple[str, ...], ...]:
+    """Every threshold and tolerance, the questions that use it, and who chose it, when and why."""
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for number, entry in enumerate(entries, start=1):
+        for name in ("tolerance", "threshold"):
+            value = entry.given.get(name)
+            if not isinstance(value, (int, float)) or isinstance(value, bool):
+                continue
+            result, decided = entry.result, entry.decided
+            points = name == "tolerance" and result is not None and result.units().get("disparity") == "points"
+            setting = f"{name.capitalize()}: {phrases.points(value) if points else phrases.number(value)}"
+            who = (decided.by, decided.on, decided.why) if decided else (wording.NOT_RECORDED,) * 3
+            rows.setdefault((setting, *map(visible, who)), []).append(str(number))
+    return tuple((setting, phrases.listed(numbers, 20), *who) for (setting, *who), numbers in rows.items())

@@ -1,0 +1,95 @@
+"""The first page: one line of numbers per question, its arithmetic, and who chose thresholds and tolerances."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import isonomy as iso
+from isonomy.report import Decided, Entry, html
+from isonomy.report.overview import choices, overview, worked
+from isonomy.report.render import css_text
+from isonomy.results import Evidence
+from support.fakes import document, fake
+
+# 407 of 808 and 2,795 of 3,592 were approved.
+LENDER = {"ok": np.repeat([1, 0, 1, 0], [407, 401, 2_795, 797]), "race": np.repeat(["Black", "White"], [808, 3_592])}
+WHITE = {"reference": {"race": "White"}, "prediction": "ok", "groups": "race"}
+
+
+def flag(**options: object) -> Evidence:
+    result: Evidence = iso.flag(LENDER, metric="selection_rate", **WHITE, **options)  # type: ignore[arg-type]
+    return result
+
+
+def test_a_ratio_is_worked_out_with_the_counts_of_the_report() -> None:
+    result = iso.adverse_impact(LENDER, **WHITE)
+    assert worked(result) == "race=Black: 407/808 (50.4 %) divided by 2,795/3,592 (77.8 %) is 0.647."
+    assert pytest.approx(0.647, abs=5e-4) == 407 / 808 / (2_795 / 3_592)
+
+
+def test_each_scale_is_worked_out_in_its_own_way() -> None:
+    assert worked(flag()) == "race=Black: 407/808 (50.4 %) minus 2,795/3,592 (77.8 %) is −27.4 points."
+    assert worked(flag(scale="ratio")).endswith("407/808 (50.4 %) divided by 2,795/3,592 (77.8 %) is 0.647.")
+    odds = worked(flag(scale="odds_ratio"))
+    assert (
+        odds == "race=Black: odds of 1.01 (407/808 (50.4 %)) divided by odds of 3.51 (2,795/3,592 (77.8 %)) are 0.289."
+    )
+    assert worked(fake()) == ""  # no estimate, nothing to work out
+
+
+def test_a_line_has_the_group_its_value_the_other_the_difference_the_interval_and_p() -> None:
+    line = overview(flag())
+    assert line is not None
+    assert line[:4] == ("race=Black", "50.4\u00a0%", "race=White: 77.8\u00a0%", "−27.4\u00a0points")
+    assert line[4].startswith("−31.")
+    assert " to −2" in line[4]
+    assert line[5] == "<\u00a00.001"
+    assert overview(fake()) is not None
+
+
+@pytest.mark.parametrize("kind", ["Black", "{0} {x}", "<b>"])
+def test_labels_are_text_in_the_arithmetic(kind: str) -> None:
+    table = {"ok": LENDER["ok"], "race": np.where(LENDER["race"] == "Black", kind, "White")}
+    result = iso.adverse_impact(table, **WHITE)
+    assert worked(result).startswith(f"race={kind}: 407/808")
+    page = html(document(entries=(Entry(name="a", kind="adverse_impact", result=result),)))
+    assert "<b>:" not in page
+
+
+def test_who_chose_is_on_the_first_page() -> None:
+    decided = Decided("Model Risk Committee", "2026-01-15", "smaller gaps do not matter")
+    entries = [
+        Entry(name="a", kind="flag", result=flag(tolerance=0.02), decided=decided),
+        Entry(name="b", kind="flag", result=flag(tolerance=0.02, scale="difference"), decided=decided),
+        Entry(name="c", kind="adverse_impact", result=iso.adverse_impact(LENDER, **WHITE)),
+    ]
+    assert choices(entries) == (
+        ("Tolerance: 2.0 points", "1 and 2", "Model Risk Committee", "2026-01-15", "smaller gaps do not matter"),
+        ("Threshold: 0.800", "3", "not recorded", "not recorded", "not recorded"),
+    )
+    page = html(document(entries=tuple(entries)))
+    assert page.index("Who chose the thresholds and tolerances") < page.index('id="test-1"')
+    assert "Model Risk Committee" in page
+
+
+def test_a_question_on_several_scales_counts_once() -> None:
+    scales = [Entry(name=scale, kind="flag", result=flag(scale=scale)) for scale in ("difference", "odds_ratio")]
+    impact = Entry(name="ratio", kind="adverse_impact", result=iso.adverse_impact(LENDER, **WHITE))
+    asked = document(entries=(*scales, impact))
+    assert asked.counts["violation"] == 1
+    assert sum(asked.tally.values()) == 3  # the files still count tests
+    assert "1 question was tested: 1 difference shown." in html(asked)
+    assert document(entries=(scales[0], replace(scales[0], name="again"))).counts["violation"] == 2
+
+
+def test_every_printed_page_has_the_title_the_number_and_the_fingerprint() -> None:
+    page = html(document(title='A "title" </style><b>'), "0123456789abcdef" * 4)
+    style = page.partition("</style>")[0]
+    assert "counter(page)" in style
+    assert "0123456789abcdef0123456789abcdef" in style
+    assert css_text('"}</style>') == '"\\000022\\00007d\\00003c\\00002fstyle\\00003e"'
+    assert page.count("</style>") == 1
+    assert "SHA" not in html(document()).partition("</style>")[0]
