@@ -943,11 +943,13 @@ class MonitorResult(Evidence):
 
     @property
     def worst_first(self) -> list[int]:
-        """The judged lines: violations, then alarms, then the smallest p-values."""
+        """The judged lines: violations, then alarms, then the smallest p-values; of two alike, the disfavored one."""
         known = np.flatnonzero(~np.isnan(self.pvalue)).tolist()
 
-        def rank(j: int) -> tuple[bool, bool, float]:  # mirrored groups differ in the last digits
-            return self.verdicts[j] is not Verdict.VIOLATION, not self.alarm[j], float(f"{self.pvalue[j]:.9g}")
+        def rank(j: int) -> tuple[bool, bool, float, bool]:  # mirrored groups differ in the last digits
+            shown = self.verdicts[j] is Verdict.VIOLATION
+            pvalue = float(f"{self.pvalue[j]:.9g}")
+            return not shown, not self.alarm[j], pvalue, self.direction[j] != words.DISFAVORED
 
         return sorted(known, key=rank)
 
