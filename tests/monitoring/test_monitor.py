@@ -653,3 +653,12 @@ def test_500_looks_and_20_groups_take_at_most_three_seconds_of_a_busy_core() -> 
     started = time.process_time()
     watch.result()
     assert time.process_time() - started < 3.0  # the target, 1 s, is measured apart
+
+
+def test_of_two_groups_the_disfavored_one_comes_first() -> None:
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["a", "b"], 4_000)
+    table = {"week": np.arange(4_000) // 1_000, "sex": sex, "ok": (rng.random(4_000) < 0.6 - 0.2 * (sex == "b")) * 1}
+    result = iso.monitor(table, batch="week", metric="selection_rate", prediction="ok", groups="sex")
+    assert "the selection rate of sex=b was lower" in result.headline()
+    assert result.findings()[0].startswith("sex=b")

@@ -8,7 +8,7 @@ and, for each of them, how a row influences it; a second pass sums powers of the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, reduce
 from operator import add
 from typing import Any, Literal
@@ -51,10 +51,49 @@ UNKNOWN, MISNAMED = -1, -2  # codes of a row without a known group, and of a lab
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proxy:
-    """Groups known only by probability; made by `proxy`."""
+    """Groups that nobody recorded, known by probability: race from names and addresses, for example.
+
+    `isonomy.flag` and `isonomy.adverse_impact` accept it as ``groups``. Probabilities are taken as calibrated: of the
+    people with a probability of 0.3, three in ten are members. They must not have been computed with the outcome.
+
+    How much of a disparity remains among people with the *same* probabilities cannot be learned from the rows. That
+    share is called gamma, and every estimate needs an assumption about it.
+
+    Parameters
+    ----------
+    name : str
+        What these are groups of, such as ``"race"``. Groups are then called ``race=Black``.
+    probabilities : mapping of str to str
+        The column of probabilities of each group, such as ``{"White": "p_white", "Black": "p_black"}``. Each row sums
+        to 1.
+    other : str, optional
+        The name of the group whose probability is 1 minus the sum of the columns.
+    assume : {"bracket", "weighted", "linear", "names", "nothing", "validated"}, float or (float, float), optional
+        ``"bracket"``: gamma is between 0 and 1, and a verdict must hold for every such share. ``"weighted"``: gamma is
+        0, people with the same probabilities are treated alike. ``"linear"``: gamma is 1, the probabilities say nothing
+        about decisions beyond the group. A number is gamma, a pair its range. ``"names"``: within a ``place``, names
+        say nothing about decisions beyond the group. ``"nothing"``: no assumption, bounds only (0/1 metrics,
+        differences). ``"validated"``: rows with a ``known`` group correct the estimate. Default: "validated" if known
+        rows are a random sample, otherwise "bracket".
+    place : str, optional
+        The column of the area that the probabilities were computed with; needed for "names".
+    known : str, optional
+        A column with the group where it is known, and null or empty elsewhere. It checks the probabilities; see
+        ``result.calibration()``.
+    known_rows : {"random", "other"}, optional
+        Whether the rows with a known group are a random sample of all rows (or weighted to be one). Needed with
+        ``known``. Other known rows check the probabilities and correct nothing.
+
+    Examples
+    --------
+    >>> import isonomy as iso
+    >>> iso.proxy("race", {"White": "p_white", "Black": "p_black"}, other="Other").groups
+    ('White', 'Black', 'Other')
+    """
 
     name: str
     probabilities: Mapping[str, str]
+    _: KW_ONLY
     other: str | None = None
     assume: Assume = None
     place: str | None = None
@@ -137,61 +176,7 @@ class Proxy:
         source.require(place=self.place, known=self.known)
 
 
-def proxy(
-    name: str,
-    probabilities: Mapping[str, str],
-    *,
-    other: str | None = None,
-    assume: Assume = None,
-    place: str | None = None,
-    known: str | None = None,
-    known_rows: KnownRows = None,
-) -> Proxy:
-    """Groups that nobody recorded, known by probability: race from names and addresses, for example.
-
-    `isonomy.flag` and `isonomy.adverse_impact` accept it as ``groups``. Probabilities are taken as calibrated: of the
-    people with a probability of 0.3, three in ten are members. They must not have been computed with the outcome.
-
-    How much of a disparity remains among people with the *same* probabilities cannot be learned from the rows. That
-    share is called gamma, and every estimate needs an assumption about it.
-
-    Parameters
-    ----------
-    name : str
-        What these are groups of, such as ``"race"``. Groups are then called ``race=Black``.
-    probabilities : mapping of str to str
-        The column of probabilities of each group, such as ``{"White": "p_white", "Black": "p_black"}``. Each row sums
-        to 1.
-    other : str, optional
-        The name of the group whose probability is 1 minus the sum of the columns.
-    assume : {"bracket", "weighted", "linear", "names", "nothing", "validated"}, float or (float, float), optional
-        ``"bracket"``: gamma is between 0 and 1, and a verdict must hold for every such share. ``"weighted"``: gamma is
-        0, people with the same probabilities are treated alike. ``"linear"``: gamma is 1, the probabilities say nothing
-        about decisions beyond the group. A number is gamma, a pair its range. ``"names"``: within a ``place``, names
-        say nothing about decisions beyond the group. ``"nothing"``: no assumption, bounds only (0/1 metrics,
-        differences). ``"validated"``: rows with a ``known`` group correct the estimate. Default: "validated" if known
-        rows are a random sample, otherwise "bracket".
-    place : str, optional
-        The column of the area that the probabilities were computed with; needed for "names".
-    known : str, optional
-        A column with the group where it is known, and null or empty elsewhere. It checks the probabilities; see
-        ``result.calibration()``.
-    known_rows : {"random", "other"}, optional
-        Whether the rows with a known group are a random sample of all rows (or weighted to be one). Needed with
-        ``known``. Other known rows check the probabilities and correct nothing.
-
-    Returns
-    -------
-    Proxy
-        An option for ``groups``.
-
-    Examples
-    --------
-    >>> import isonomy as iso
-    >>> iso.proxy("race", {"White": "p_white", "Black": "p_black"}, other="Other").groups
-    ('White', 'Black', 'Other')
-    """
-    return Proxy(name, probabilities, other, assume, place, known, known_rows)
+proxy = Proxy
 
 
 def proxy_of(groups: object) -> Proxy | None:

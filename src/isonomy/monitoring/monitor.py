@@ -827,6 +827,17 @@ BY_BATCH = {
     "verdict_by_batch": ("code", False),
     "alarm_by_batch": ("since", False),
 }
+# The columns of `history`, and their fields.
+HISTORY = {
+    "n": "batch_n",
+    "batch_disparity": "batch_disparity",
+    "disparity": "disparity_by_batch",
+    "ci_low": "low_by_batch",
+    "ci_high": "high_by_batch",
+    "evalue": "evalue_by_batch",
+    "evidence": "evidence_by_batch",
+    "verdict": "verdict_by_batch",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -900,33 +911,18 @@ class MonitorResult(Evidence):
 
     def history(self, group: str | Group | None = None, backend: str | None = None) -> Any:
         """One row per batch and group (of one ``group``, if it is named), with the evidence up to that batch."""
-        lines = np.arange(len(self.groups))
-        if group is not None:
-            lines = np.array([j for j, label in enumerate(self.labels) if label == str(group)], dtype=np.intp)
-            if not lines.size:
-                raise UnknownOption("group", str(group), self.labels)
-        looks = len(self.batch_names)
-
-        def spread(values: Sequence[Any]) -> list[Any]:
-            return [value for value in values for _ in range(looks)]
-
-        def flat(values: FloatArray) -> FloatArray:
-            return values[:, lines].T.ravel()
-
-        codes = flat(self.verdict_by_batch)
+        lines = [j for j, label in enumerate(self.labels) if group is None or label == str(group)]
+        if group is not None and not lines:
+            raise UnknownOption("group", str(group), self.labels)
+        looks, several = len(self.batch_names), len(set(self.metrics)) > 1
+        numbers = {name: getattr(self, part)[:, lines].T.ravel() for name, part in HISTORY.items()}
         columns: Columns = {
-            "batch": list(self.batch_names) * lines.size,
-            "group": spread([self.labels[j] for j in lines]),
-            **({"metric": spread([self.metrics[j] for j in lines])} if len(set(self.metrics)) > 1 else {}),
-            "rows": list(self.batch_rows) * lines.size,
-            "n": flat(self.batch_n),
-            "batch_disparity": flat(self.batch_disparity),
-            "disparity": flat(self.disparity_by_batch),
-            "ci_low": flat(self.low_by_batch),
-            "ci_high": flat(self.high_by_batch),
-            "evalue": flat(self.evalue_by_batch),
-            "evidence": flat(self.evidence_by_batch),
-            "verdict": [VERDICTS[2 if np.isnan(code) else int(code)].value for code in codes],
+            "batch": list(self.batch_names) * len(lines),
+            "group": [self.labels[j] for j in lines for _ in range(looks)],
+            **({"metric": [self.metrics[j] for j in lines for _ in range(looks)]} if several else {}),
+            "rows": list(self.batch_rows) * len(lines),
+            **numbers,
+            "verdict": [VERDICTS[2 if np.isnan(code) else int(code)].value for code in numbers["verdict"]],
         }
         return as_frame(columns, backend, self.provenance.backend, ("n",))
 
@@ -943,11 +939,13 @@ class MonitorResult(Evidence):
 
     @property
     def worst_first(self) -> list[int]:
-        """The judged lines: violations, then alarms, then the smallest p-values."""
+        """The judged lines: violations, then alarms, then the smallest p-values; of two alike, the disfavored one."""
         known = np.flatnonzero(~np.isnan(self.pvalue)).tolist()
 
-        def rank(j: int) -> tuple[bool, bool, float]:  # mirrored groups differ in the last digits
-            return self.verdicts[j] is not Verdict.VIOLATION, not self.alarm[j], float(f"{self.pvalue[j]:.9g}")
+        def rank(j: int) -> tuple[bool, bool, float, bool]:  # mirrored groups differ in the last digits
+            shown = self.verdicts[j] is Verdict.VIOLATION
+            pvalue = float(f"{self.pvalue[j]:.9g}")
+            return not shown, not self.alarm[j], pvalue, self.direction[j] != words.DISFAVORED
 
         return sorted(known, key=rank)
 
