@@ -154,8 +154,9 @@ def flag(
     Assumes independent rows (or clusters, if they are named) and groups large enough for the limit. With weights or
     clusters, ``statistic`` is the chi-square with the tail that T over its design effect has under F(1, nu), and
     `to_frame` has the columns clusters, effective_clusters and design_effect. Without them, T of a metric that is not
-    0/1 is compared with F on Welch's degrees of freedom. Groups with too few rows for so skewed a metric have the
-    status ``skewed`` and no verdict.
+    0/1 is compared with F on Welch's degrees of freedom and, with fewer than 30 rows on a side, is Welch's t squared.
+    T of a skewed difference is reduced by Hall's transformation; groups with too few rows even for that have the status
+    ``skewed`` and no verdict.
 
     The reference is estimated from the same rows, and its error is part of the test. The paper's Theorem 2 ignores it,
     and so does ``method="published"``. The statistic is that of the paper's sections 3 and 4, its Algorithms G.2 to

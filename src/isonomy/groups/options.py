@@ -68,12 +68,13 @@ class LikelihoodOption(Option):
         Empirical or Euclidean likelihood.
     correction : {"auto", "bartlett", "adjusted"}, optional
         The correction for small groups. "auto", the default, in `flag`: if a group of a 0/1 metric or its reference has
-        fewer than 20 cases or non-cases, the skewness-corrected score statistic is used, and T of other metrics is
-        compared with F on Welch's degrees of freedom. In `certify`: Bartlett's
-        correction if the second-order term of T shows that the level would be wrong by a tenth of it or more, unless
-        rows have weights or clusters, whose law covers small samples. "bartlett": T divided by its mean over its
-        degrees of freedom, in closed form for known references, otherwise from resamples. "adjusted" (`flag`): one
-        pseudo-observation is added; needs a known reference. None: the likelihood ratio is never corrected.
+        fewer than 20 cases or non-cases, the skewness-corrected score statistic is used. Other metrics have Welch's t
+        below 30 rows, F on Welch's degrees of freedom above, and Hall's transformation of skewed differences. In
+        `certify`: Bartlett's correction if the second-order term of T shows that the level would be wrong by a tenth of
+        it or more, unless rows have weights or clusters, whose law covers small samples. "bartlett": T divided by its
+        mean over its degrees of freedom, in closed form for known references, otherwise from resamples. "adjusted"
+        (`flag`): one pseudo-observation is added; needs a known reference. None: the likelihood ratio is never
+        corrected.
     resamples : int, default 1000
         Resamples behind a correction.
     interval : {"pointwise", "simultaneous", "one-sided"}, default "pointwise"

@@ -200,6 +200,28 @@ class Effect(ABC):
         return np.asarray(t_sf(np.sqrt(np.maximum(statistic, 0.0)), self.df))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Wrapper(Effect):
+    """The same estimates with another law, or on another scale."""
+
+    inner: Effect
+
+    @property
+    def value(self) -> FloatArray:
+        return self.inner.value
+
+    @property
+    def standard_error(self) -> FloatArray:
+        return self.inner.standard_error
+
+    @property
+    def df(self) -> FloatArray | float:
+        return self.inner.df
+
+    def lopsided(self, alpha: float, tests: int) -> BoolArray:
+        return self.inner.lopsided(alpha, tests)
+
+
 def too_skewed(
     third: FloatArray, variance: FloatArray, alpha: float = 0.05, tests: int = 1, rows: float = SKEWED
 ) -> BoolArray:
@@ -285,12 +307,17 @@ def bend(
     with np.errstate(all="ignore"):
         parts = [(mine, 1.0)] if pairs is not None else [(mine, 1.0), (theirs, -1.0)]
         parts = [(side, sign) for side, sign in parts if np.nansum(side.variance) > 0]
+        if not parts:
+            return Bend(*np.zeros((2, 2, mine.rows.size)), np.zeros(mine.rows.size, dtype=bool))
         # A reference that all groups share counts once, so that exchanging a group and its reference changes nothing.
-        share = {1.0: np.nansum, -1.0: np.nanmean}
-        cubes = sum(sign * share[sign](side.third * side.rows**3) for side, sign in parts)
-        scale = sum(share[sign](side.variance**1.5 * side.rows**2.5) for side, sign in parts)
-        rows = sum(share[sign](side.rows) for side, sign in parts)
-        pooled, square = float(cubes / scale), _pooled_square([side for side, _ in parts])
+        times = {1.0: float(mine.rows.size), -1.0: 1.0}
+        sums = [
+            times[sign]
+            * np.nanmean([sign * side.third * side.rows**3, side.variance**1.5 * side.rows**2.5, side.rows], 1)
+            for side, sign in parts
+        ]
+        cubes, scale, rows = np.sum(sums, axis=0)
+        pooled, square = cubes / scale, _pooled_square([side for side, _ in parts])
         columns = []
         for side, sign in parts:
             expected = sign * pooled * side.variance**1.5 / np.sqrt(side.rows)
@@ -302,7 +329,8 @@ def bend(
         if pairs is None:
             total = np.sum(columns, axis=0)
         else:
-            (first, second), fewest = pairs, np.minimum(fewest[pairs[0]], fewest[pairs[1]])
+            first, second = pairs
+            fewest = np.minimum(fewest[first], fewest[second])
             turned = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])[:, None] * columns[0][[0, 2, 1, 3, 4, 5]]
             total = columns[0][:, first] + turned[:, second]
         third, low, high, variance, usual, wide = total
@@ -323,7 +351,7 @@ def bend(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bent(Effect):
+class Bent(Wrapper):
     """Skewed estimates: the root of T becomes normal by Hall's (1992) cubic transformation.
 
     With a skewness of A, the root r of T becomes r + A (r²/3 + 1/6) + A² r³/27, which increases with r, so that a
@@ -332,21 +360,8 @@ class Bent(Effect):
     that end from 0, ``excess`` that from the skewness which the root already takes into account; T is at least 0.
     """
 
-    inner: Effect
     excess: FloatArray
     level: FloatArray
-
-    @property
-    def value(self) -> FloatArray:
-        return self.inner.value
-
-    @property
-    def standard_error(self) -> FloatArray:
-        return self.inner.standard_error
-
-    @property
-    def df(self) -> FloatArray | float:
-        return self.inner.df
 
     def statistic(self, null: npt.ArrayLike) -> FloatArray:
         statistic, target = self.inner.statistic(null), np.asarray(null, dtype=float)
@@ -361,7 +376,7 @@ class Bent(Effect):
         level = np.sqrt(np.broadcast_to(np.asarray(critical, dtype=float), self.value.shape))
         reached = level + self.level / 6.0
         rest = np.cbrt(1.0 - self.excess * reached)
-        above, below = (3.0 * reached / (1.0 + rest + rest**2)) ** 2
+        above, below = np.square(3.0 * reached / (1.0 + rest + rest**2))
         return self.inner.interval(above)[0], self.inner.interval(below)[1]
 
 
@@ -437,10 +452,8 @@ class Fieller(Effect):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Logarithmic(Effect):
+class Logarithmic(Wrapper):
     """The logarithms of positive ratios."""
-
-    inner: Effect
 
     @property
     def value(self) -> FloatArray:
@@ -462,10 +475,9 @@ class Logarithmic(Effect):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rescaled(Effect):
+class Rescaled(Wrapper):
     """An effect multiplied by ``scale``, a change of units; -1 exchanges group and reference."""
 
-    inner: Effect
     scale: float
 
     @property
@@ -485,15 +497,10 @@ class Rescaled(Effect):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Designed(Effect):
+class Designed(Wrapper):
     """An effect of weighted or clustered rows: its T becomes the chi-square with the same tail under the ``law``."""
 
-    inner: Effect
     law: Law
-
-    @property
-    def value(self) -> FloatArray:
-        return self.inner.value
 
     @property
     def standard_error(self) -> FloatArray:
@@ -504,9 +511,6 @@ class Designed(Effect):
 
     def interval(self, critical: npt.ArrayLike) -> Limits:
         return self.inner.interval(self.law.critical(critical))
-
-    def lopsided(self, alpha: float, tests: int) -> BoolArray:
-        return self.inner.lopsided(alpha, tests)
 
 
 Part = tuple[IntArray, Effect]

@@ -564,7 +564,7 @@ def likelihoods(solvers: Sequence[Solver]) -> Parts:
     return gathered(disparity, parts, first.link)
 
 
-class Moments(NamedTuple):
+class ErrorMoments(NamedTuple):
     """The third moment and the variance of each difference, Welch's degrees of freedom, and the bend of skewed ones."""
 
     third: FloatArray
@@ -573,7 +573,7 @@ class Moments(NamedTuple):
     bend: Bend
 
 
-def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: int) -> Moments:
+def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: int) -> ErrorMoments:
     """The same by influence values, for verdicts at ``alpha`` over all ``tests``.
 
     Rates have a law of their own and count as not skewed. A group compared with the best of all groups is as skewed as
@@ -607,7 +607,7 @@ def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: i
             if solver.bendable and side.comparable is None:
                 bent = bend(mine, theirs, alpha, tests, pairs, corrected=side.strata is None)
                 law.excess[:, places], law.level[:, places], law.trusted[places] = bent
-    return Moments(third, variance, df, law)
+    return ErrorMoments(third, variance, df, law)
 
 
 # ---- the family of all groups
@@ -656,8 +656,9 @@ def law_of_design(solvers: Sequence[Solver], totals: Spread) -> Law:
         for side in solver.sides:
             places = np.arange(start, start + side.status.size)
             start += side.status.size
-            design, plain = solver.sums.design, side.strata is None and side.comparable is None
-            if solver.sums.binary and solver.automatic and plain and design is not None and design.clusters is not None:
+            design, adjusted = solver.sums.design, side.strata is not None or side.comparable is not None
+            clustered = design is not None and design.clusters is not None
+            if clustered and solver.sums.binary and solver.automatic and not adjusted:
                 law.effect[places], law.df[places] = _few_cases(solver.sums, side, law.select(places), totals, places)
     return law
 

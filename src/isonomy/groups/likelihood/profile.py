@@ -191,10 +191,9 @@ class ProfileLikelihood(Effect):
         return FewRows(self, Parts(self.value, tuple(parts)))
 
     def select(self, index: IntArray) -> ProfileLikelihood:
-        columns = {"group": self.group[index]}
         if self.kind is Kind.FIXED:
-            return replace(self, **columns, theta=self.theta[index])
-        return replace(self, **columns, partner=self.partner[index])
+            return replace(self, group=self.group[index], theta=self.theta[index])
+        return replace(self, group=self.group[index], partner=self.partner[index])
 
     def _welch(self) -> Effect:
         """A linear contrast of two means with unbiased variances; a ratio is tested as Fieller does."""
