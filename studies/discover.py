@@ -21,6 +21,7 @@ from isonomy.groups.discover import (
     CodedRows,
     DiscoverPlan,
     estimate,
+    plan_discover,
     scoring,
 )
 from isonomy.groups.likelihood.means import Binary
@@ -50,14 +51,14 @@ def plan_of(design: str = "", evidence: str = "crossfit", binary: bool = True) -
     rows |= {"cluster": "person"} if "cluster" in design else {}
     options: dict[str, Any] = dict.fromkeys(("outcome", "prediction", "score", "positive", "tolerance"))
     options |= {"reference": "rest", "scale": "difference", "side": "worse", "alpha": 0.05, "most": 5}
-    return DiscoverPlan(
+    return plan_discover(
         open_source(table, **rows),
         metric=iso.Metric("mean", value=iso.col("y"), binary=binary),
         features=names,
         better="higher",
         min_size=30,
         search=SearchOption(),
-        evidence=evidence,  # type: ignore[arg-type]
+        evidence=evidence,
         given="stratum" if "strata" in design else None,
         **options,
     )
