@@ -401,3 +401,24 @@ def test_other_numbers_are_not_taken_for_probabilities(table: dict[str, Any], tm
     _, text = started(table, tmp_path)
     assert "proxy" not in text
     assert "by-probability" not in text
+
+
+def test_a_search_for_subgroups_is_proposed_and_not_made(tmp_path: Path) -> None:
+    table = {
+        "race": RNG.choice(["a", "b"], N),
+        "hired": binary() * 1,
+        "income": RNG.lognormal(size=N),
+        "branch": RNG.choice(["x", "y", "z"], N),
+        "name": [f"person {i}" for i in range(N)],
+        "same": [1] * N,
+    }
+    _, text = started(table, tmp_path)
+    assert '# kind = "discover"' in text
+    assert '# features = ["race", "income", "branch"]' in text
+    assert "discover" not in [test.kind for test in parse(text).tests]
+    first = text.index("# Subgroups that nobody named")
+    proposed = text[first:].split("\n\n")[0].split("\n", 2)[2]
+    (tmp_path / "audit.toml").write_text(text[:first] + re.sub(r"(?m)^# ", "", proposed))
+    done = Audit.from_toml(tmp_path / "audit.toml").run()
+    assert [entry.error for entry in done.entries] == [None] * len(done.entries)
+    assert isinstance(done["discover-selection_rate"], iso.DiscoverResult)

@@ -84,7 +84,12 @@ def test_the_numbers_are_those_of_flag_on_the_held_out_rows(monkeypatch: pytest.
     kept = halves(monkeypatch)
     order: list[Any] = []
     original = MODULE.digest
-    monkeypatch.setattr(MODULE, "digest", lambda columns: order.append(original(columns)) or order[-1])
+
+    def digest(columns: Any) -> Any:
+        order.append(original(columns))
+        return order[-1]
+
+    monkeypatch.setattr(MODULE, "digest", digest)
     result = found(data)
     lines = np.argsort(order[0])
     everything = pl.DataFrame(data)
@@ -108,7 +113,12 @@ def test_the_numbers_are_those_of_flag_on_the_held_out_rows(monkeypatch: pytest.
 def test_each_half_is_adjusted_by_holm_and_doubled(table: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     parts: list[Any] = []
     original = MODULE.joined
-    monkeypatch.setattr(MODULE, "joined", lambda given: parts.extend(given) or original(given))
+
+    def joined(given: Any) -> Any:
+        parts.extend(given)
+        return original(given)
+
+    monkeypatch.setattr(MODULE, "joined", joined)
     found(table)
     for part in parts:
         p = np.sort(part["pvalue"])
@@ -360,7 +370,7 @@ rng = 3
     assert "sex=f &amp; age &lt; 30" in page
     following = '[[tests]]\nkind = "flag"\nmetric = "selection_rate"\nreference = "rest"\n'
     (tmp_path / "next.toml").write_text(f"{head}\n{result.to_toml()}\n{following}")
-    again = next(iter(iso.Audit.from_toml(tmp_path / "next.toml").run().results.values()))
+    again: Any = next(iter(iso.Audit.from_toml(tmp_path / "next.toml").run().results.values()))
     assert again.labels == result.labels
     inside = table.filter((pl.col("sex") == "f") & (pl.col("age") < 30))
     assert again.size[0] == len(inside)

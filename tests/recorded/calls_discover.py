@@ -66,10 +66,11 @@ discover("refuses/auc", metric="auc", outcome="outcome", score="score")
 discover("refuses/several", metric=["tpr", "fpr"], outcome="outcome")
 discover("refuses/few-rows", min_size=400)
 discover("refuses/missing-groups", GAPS)
-for _name, _options in {
+_ALL: dict[str, dict[str, Any]] = {
     "weight": {"weight": "weight"},
     "given": {"given": "better"},
     "numbers": {"metric": "mean_prediction"},
     "depth": {"search": iso.search(depth=3)},
-}.items():
+}
+for _name, _options in _ALL.items():
     discover(f"refuses/all-{_name}", evidence="all", **_options)

@@ -297,6 +297,11 @@ def _reason(column: Profile) -> str:
     return "numbers whose meaning the name does not reveal"
 
 
+def _describes(column: Profile) -> bool:
+    """Whether subgroups can be made of a column: of numbers, or of a few values."""
+    return column.kind in ("binary", "number") or (column.kind == "text" and column.levels <= FEW)
+
+
 def _obstacle(roles: set[str], groups: tuple[str, ...]) -> str:
     """Why nothing can be tested, in a sentence; empty if something can."""
     testable = ({"prediction"}, {"outcome", "score"}, {"effect", "treatment", "outcome"})
@@ -404,6 +409,7 @@ def _text(path: str, folder: str, columns: tuple[Profile, ...], guessed: Guess) 
     }
     roles = [name for name in ROLES if name in _NAMES]
     unused = {name for names in guessed.unused.values() for name in names}
+    grouped = {c.name for c in columns if any(toml(c.name) in spec for spec in guessed.groups)}
     described = {name: (FileColumns.model_fields[name].description or "").partition(" (")[0] for name in roles}
     return environment.from_string((files("isonomy.audit") / "starter.toml").read_text(encoding="utf-8")).render(
         path=path,
@@ -421,6 +427,7 @@ def _text(path: str, folder: str, columns: tuple[Profile, ...], guessed: Guess) 
         rate=rate,
         labeled=labeled,
         observed=observed,
+        features=[c.name for c in columns if c.name in grouped | unused and c.levels > 1 and _describes(c)],
         factors=[c.name for c in columns if c.kind == "number" and c.levels > FEW and c.name in unused][:_FACTORS],
         unit_score=score is not None and any(c.unit for c in columns if c.name == score.column),
     )

@@ -21,7 +21,7 @@ import narwhals as nw
 import numpy as np
 
 from isonomy.errors import MissingGroups, NotEnoughData, UsageError
-from isonomy.frames import Group, Grouping, MetricLike, Sample, Source, open_source, where
+from isonomy.frames import Group, Grouping, MetricLike, Request, Sample, Source, open_source, where
 from isonomy.frames.expressions import LARGEST, Comparison, Scalar, all_of, missing
 from isonomy.frames.expressions import column as table_column
 from isonomy.frames.groups import CONDITION, Cut, Dimension, Features, Where
@@ -32,7 +32,7 @@ from isonomy.groups.disparities import GroupEvidence
 from isonomy.groups.disparities import read as read_groups
 from isonomy.groups.flag import Better, FlagPlan, FlagResult, conclude_groups
 from isonomy.groups.flag import estimate as estimate_groups
-from isonomy.groups.likelihood.means import LINKS, Binary, linked
+from isonomy.groups.likelihood.means import Binary, linked
 from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
 from isonomy.groups.likelihood.search import (
     EVENTS,
@@ -59,7 +59,7 @@ from isonomy.inference.multiplicity import adjust
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
 from isonomy.options import Alpha, Column, Form, RowOptions, Seeded, Tolerance, Whole
-from isonomy.results import Columns, Evidence, Note, Plan, column, note_if, open_call, question, storable
+from isonomy.results import Columns, Evidence, Note, column, note_if, open_call, question, storable
 from isonomy.results.phrases import without
 
 Factors = Annotated[object, Form("given")] | None
@@ -80,7 +80,7 @@ EXACT = 50  # of all subgroups, the clearest ones, which are ranked by their exa
 
 
 @question(
-    "DiscoverPlan",
+    "plan_discover",
     asks="Which subgroups are treated differently, among all that these features can make, and is it more than chance?",
     topic="Subgroups found: {}",
     badges={"violation": "Subgroup shown"},
@@ -209,25 +209,26 @@ def discover(
     ('sex=f & age < 30', 'first', True, 'violation')
     """
     metric = canonical(metric)
-    plan, rng, record = open_call("discover", DiscoverPlan, locals())
+    plan, rng, record = open_call("discover", plan_discover, locals())
     coded = read(plan)
     columns, facts = estimate(coded, plan, rng)
     columns |= decide(columns, facts, coded, plan)
+    every, known = plan.evidence == "all", {part.name for part in fields(DiscoverResult)}
     return DiscoverResult(
-        **{name: columns[name] for name in {part.name for part in fields(DiscoverResult)} & set(columns)},
-        **plan.comparison.described(),
-        null=words.null(plan.comparison).replace("For each group", "For each subgroup"),
-        null_low=plan.comparison.hypothesis.low,
-        null_high=plan.comparison.hypothesis.high,
-        alternative=plan.comparison.hypothesis.alternative,
-        adjust="bonferroni" if plan.evidence == "all" else "holm",
-        interval="simultaneous" if plan.evidence == "all" else "pointwise",
+        **{name: values for name, values in columns.items() if name in known},
+        **plan.described(),
+        null=words.null(plan).replace("For each group", "For each subgroup"),
+        null_low=plan.hypothesis.low,
+        null_high=plan.hypothesis.high,
+        alternative=plan.hypothesis.alternative,
+        adjust="bonferroni" if every else "holm",
+        interval="simultaneous" if every else "pointwise",
         notes=notes(columns, facts, coded),
-        provenance=record(rows=coded.value.size, dropped=coded.dropped, random=plan.evidence == "crossfit"),
-        side=plan.side,
-        evidence=plan.evidence,
-        depth=plan.depth,
-        min_share=plan.search.min_share,
+        provenance=record(rows=coded.value.size, dropped=coded.dropped, random=not every),
+        side=side,
+        evidence=evidence,
+        depth=plan.conditions,
+        min_share=search.min_share,
         tried=facts["tried"],
         counted=facts["counted"],
         _widest_gap=None,
@@ -237,110 +238,80 @@ def discover(
 # ---- plan
 
 
+def plan_discover(
+    source: Source, *, features: Features, side: WorseOrBetter, better: Better, min_size: int, **options: Any
+) -> DiscoverPlan:
+    """The features as groups of `flag`, which refuses what it cannot test."""
+    lower = listed(options["metric"])[0] in ERRORS if better is None else better == "lower"
+    facing: Alternative = "greater" if lower == (side == "worse") else "less"
+    return DiscoverPlan(
+        source,
+        groups=source.grouping(features, argument="features"),
+        specs=tuple(features) if isinstance(features, (list, tuple)) else (features,),
+        fewest=min_size,
+        null=NullOption(side="two-sided" if side == "both" else facing),
+        better="lower" if lower else "higher",
+        method="el",
+        adjust="holm",
+        depth=1,
+        min_size=TESTED,
+        **options,
+    )
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DiscoverPlan(Plan):
-    metric: MetricLike
-    features: Features
-    outcome: str | None
-    prediction: str | None
-    score: str | None
-    positive: Scalar | None
-    reference: Literal["rest"] | float
-    scale: Scale
-    side: WorseOrBetter
-    better: Better
-    tolerance: float | None
-    alpha: float
+class DiscoverPlan(FlagPlan):
+    """A call of `flag`; ``specs`` are the features as they were given, ``fewest`` the rows that a subgroup needs."""
+
+    specs: tuple[object, ...]
+    fewest: int
     most: int
-    min_size: int
     search: SearchOption
     evidence: EvidenceKind
-    given: Factors
 
-    def __post_init__(self) -> None:
-        _ = self.grouping
-        if len(listed(self.metric)) > 1 or self.measure.functional:
-            name = "several are given" if len(listed(self.metric)) > 1 else f"{self.measure.name!r} is none"
-            raise UsageError(f"metric: discover takes one metric that is a mean; {name}.")
-        names = {name: f"the {role}" for role, name in self.used if name is not None}
-        for spec in self.specs:
-            name = str(getattr(spec, "column", spec))
-            if name in names or needs(self.source, listed(self.metric)[0], name):
-                raise UsageError(
-                    f"features: {name!r} is {names.get(name, 'used by the metric')}; subgroups are made of what "
-                    "people are, not of what was decided."
-                )
-        if self.evidence == "all":
-            for name in (name for refused, name in self.refused_by_all() if refused):
-                raise UsageError(
-                    f"evidence: 'all' counts 0/1 rows one by one; it does not go with {name}. Use 'crossfit'."
-                )
-
-    def refused_by_all(self) -> Iterator[tuple[bool, str]]:
-        yield self.source.reading.weight is not None, "weight"
-        yield self.source.cluster is not None, "cluster"
-        yield self.given is not None, "given"
-        yield not self.measure.binary, f"{self.measure.name!r}, a metric of numbers"
-        yield self.search.depth == 3, "a depth of 3"
-        yield self.reference != "rest", "a number as reference"
-
-    @property
-    def used(self) -> Iterator[tuple[str, str | None]]:
-        yield from (("prediction", self.prediction), ("outcome", self.outcome), ("score", self.score))
-        yield from ((role, getattr(self.source.reading, role)) for role in ("count", "weight", "cluster"))
+    def refusals(self) -> Iterator[tuple[bool, str]]:
+        mean = "metric: discover takes one metric that is a mean;"
+        yield len(self.measures) > 1, f"{mean} several are given."
+        yield bool(self.measure.functional), f"{mean} {self.measure.name!r} is none."
+        reading = self.source.reading
+        roles = {"prediction": self.prediction, "outcome": self.outcome, "score": self.score}
+        roles |= {"count": reading.count, "weight": reading.weight, "cluster": reading.cluster}
+        for name in (str(getattr(spec, "column", spec)) for spec in self.specs):
+            role = next((f"the {role}" for role, taken in roles.items() if taken == name), "used by the metric")
+            yield (
+                name in roles.values() or needs(self.source, listed(self.metric)[0], name),
+                f"features: {name!r} is {role}; subgroups are made of what people are, not of what was decided.",
+            )
+        for refused, what in (
+            (reading.weight is not None, "weight"),
+            (reading.cluster is not None, "cluster"),
+            (self.given is not None, "given"),
+            (not self.measure.binary, f"{self.measure.name!r}, a metric of numbers"),
+            (self.search.depth == 3, "a depth of 3"),
+            (self.reference != "rest", "a number as reference"),
+        ):
+            yield (
+                refused and self.evidence == "all",
+                f"evidence: 'all' counts 0/1 rows one by one; it does not go with {what}. Use 'crossfit'.",
+            )
+        yield from FlagPlan.refusals(self)
 
     @property
-    def specs(self) -> tuple[object, ...]:
-        return tuple(self.features) if isinstance(self.features, (list, tuple)) else (self.features,)
-
-    @cached_property
-    def grouping(self) -> Grouping:
-        return self.source.grouping(self.features, argument="features")
+    def requests(self) -> tuple[Request, ...]:
+        return ()  # rows are read one by one
 
     @property
     def measure(self) -> Measure:
-        return self.comparison.measures[0]
+        return self.measures[0]
 
     @property
-    def depth(self) -> int:
+    def conditions(self) -> int:
         return self.search.depth or (2 if self.evidence == "all" else 3)
-
-    @property
-    def lower_is_better(self) -> bool:
-        return listed(self.metric)[0] in ERRORS if self.better is None else self.better == "lower"
 
     @property
     def signs(self) -> tuple[float, ...]:
         """Where subgroups are looked for: below the reference (-1), above it (1)."""
-        up = self.lower_is_better == (self.side == "worse")
-        return (-1.0, 1.0) if self.side == "both" else (1.0 if up else -1.0,)
-
-    @cached_property
-    def comparison(self) -> FlagPlan:
-        """The features as groups of `flag`, which refuses what it cannot test."""
-        roles = {"outcome": self.outcome, "prediction": self.prediction, "score": self.score}
-        return self.flagging(self.source, self.grouping, self.metric, self.given, positive=self.positive, **roles)
-
-    def flagging(self, source: Source, groups: object, metric: MetricLike, given: Factors, **options: Any) -> FlagPlan:
-        """The call of `flag` that tests subgroups."""
-        side: Alternative = "two-sided" if len(self.signs) > 1 else "less" if self.signs[0] < 0 else "greater"
-        plain: dict[str, Any] = dict.fromkeys(("outcome", "prediction", "score", "positive")) | {"alpha": self.alpha}
-        return FlagPlan(
-            source,
-            metric=metric,
-            groups=groups,
-            given=given,
-            reference=self.reference,
-            scale=self.scale,
-            null=NullOption(side=side),
-            tolerance=self.tolerance,
-            method="el",
-            adjust="holm",
-            better="lower" if self.lower_is_better else "higher",
-            depth=1,
-            min_size=TESTED,
-            **plain | options,
-        )
+        return {"less": (-1.0,), "greater": (1.0,)}.get(self.null_option.side, (-1.0, 1.0))
 
 
 # ---- read
@@ -444,7 +415,7 @@ def read(plan: DiscoverPlan) -> CodedRows:
             "need more rows to be found are below a thousandth of everybody."
         )
     searched = rows if plan.evidence == "all" else rows // 2
-    least = max(plan.min_size, round(plan.search.min_share * searched))
+    least = max(plan.fewest, round(plan.search.min_share * searched))
     cuts = plan.search.cuts or (FINE if searched > MANY else COARSE)
     source.check(replace(plan.measure.request, grouping=plan.grouping))
     pairs = zip(plan.grouping.dimensions, plan.specs, strict=True)
@@ -458,7 +429,7 @@ def read(plan: DiscoverPlan) -> CodedRows:
     }
     if source.cluster is not None:
         keys["cluster"] = nw.col(source.cluster)
-    strata = plan.comparison.grouping.strata
+    strata = plan.grouping.strata
     grouping = Grouping((), strata=strata) if strata else None
     sample = source.rows(replace(plan.measure.request, grouping=grouping, keys=keys))
     plan.measure.refuse_absent(sample)
@@ -529,9 +500,9 @@ def in_canonical_order(
     lines = np.flatnonzero(counts)
     if sample.count is not None:
         lines = np.repeat(lines, sample.count[lines].astype(np.intp))
-    if lines.size < 4 * plan.min_size:
+    if lines.size < 4 * plan.fewest:
         raise NotEnoughData(
-            f"data: {lines.size:,} rows count; discover needs {4 * plan.min_size:,} to search in one half and test in "
+            f"data: {lines.size:,} rows count; discover needs {4 * plan.fewest:,} to search in one half and test in "
             "the other."
         )
     packed = np.ascontiguousarray(np.pad(codes, ((0, -len(codes) % 8), (0, 0))).T)  # eight features in a word
@@ -580,7 +551,7 @@ def estimate(rows: CodedRows, plan: DiscoverPlan, rng: np.random.Generator) -> t
             lines, facts["searched"] = np.sort(rng.choice(lines, SEARCHED, replace=False)), SEARCHED
         codes, outcome = rows.codes[:, lines], rows.outcome(lines)
         score = scoring(outcome, rows, plan)
-        found = search_rows(codes, outcome, literals, score, depth=plan.depth, most=plan.most)
+        found = search_rows(codes, outcome, literals, score, depth=plan.conditions, most=plan.most)
         if found:
             part, tests, comparison = tested(rows, np.flatnonzero(~half), found, plan, plan.alpha)
             doubled = 2.0 * adjust(np.nan_to_num(part["pvalue"], nan=1.0), "holm")  # what cannot be tested counts too
@@ -591,13 +562,13 @@ def estimate(rows: CodedRows, plan: DiscoverPlan, rng: np.random.Generator) -> t
 
 
 def scoring(outcome: Outcome, rows: CodedRows, plan: DiscoverPlan) -> SearchScore:
-    link, reach = LINKS[plan.scale], LINKS[plan.scale].reach(plan.tolerance) or 0.0
+    link, reach = plan.link, plan.link.reach(plan.tolerance) or 0.0
     skewness = 0.0 if plan.measure.binary else outcome.moments[3]
     return SearchScore(
         plan.signs,
         lambda reference, sign: link.moved(reference, sign * reach) if reach else reference,
         max(float(rows.least), EVENTS * skewness**2),
-        None if plan.reference == "rest" else float(plan.reference),
+        plan.target.value,
     )
 
 
@@ -613,7 +584,9 @@ def tested(
     source = open_source(table, **{name: name for name in ("weight", "cluster") if name in table})  # type: ignore[arg-type]
     metric = Metric(plan.measure.name, value=table_column("value"), binary=plan.measure.binary)
     groups = [where(name, table_column(name)) for name in names]
-    comparison = plan.flagging(source, groups, metric, None if rows.strata is None else "strata", alpha=alpha)
+    given = None if rows.strata is None else "strata"
+    roles = dict.fromkeys(("outcome", "prediction", "score", "positive"))
+    comparison = replace(plan, source=source, metric=metric, groups=groups, given=given, alpha=alpha, **roles)
     solvers = [comparison.solver(part, np.random.default_rng(0)) for part in read_groups(comparison)]
     columns, tests = estimate_groups(solvers, comparison)
     shares = (listed(plan.metric)[0] in RATES,) * len(subgroups)
@@ -640,7 +613,7 @@ def no_lines(rows: CodedRows, plan: DiscoverPlan) -> dict[str, Any]:
 def count_every(rows: CodedRows, plan: DiscoverPlan) -> tuple[dict[str, Any], dict[str, Any]]:
     """All rows, and every subgroup of at most two conditions that has enough of them counted."""
     literals, outcome = rows.literals, rows.outcome(np.arange(rows.value.size))
-    every = family(rows.codes, outcome, literals, scoring(outcome, rows, plan), plan.depth)
+    every = family(rows.codes, outcome, literals, scoring(outcome, rows, plan), plan.conditions)
     (total, hits, *_), counted = outcome.moments, int(np.isfinite(every.z).sum())
     pool = candidates(every, literals)
     clearest = np.argsort(fisher(pool[:EXACT], total, hits, plan.signs), kind="stable")
@@ -658,12 +631,12 @@ def count_every(rows: CodedRows, plan: DiscoverPlan) -> tuple[dict[str, Any], di
 
 def within_everywhere(every: Crossed, outcome: Outcome, plan: DiscoverPlan) -> bool:
     """Whether the interval of every subgroup, at the level alpha / M, keeps the tolerance."""
-    link, (total, hits, *_), members = LINKS[plan.scale], outcome.moments, np.isfinite(every.z)
+    link, (total, hits, *_), members = plan.link, outcome.moments, np.isfinite(every.z)
     n, s, places = every.n[members], every.s[members], np.arange(np.count_nonzero(members))
     mine, others = (linked(Binary(a, b), link) for a, b in ((n, s), (total - n, hits - s)))
     pairs = ProfileLikelihood(Kind.DISJOINT, mine, places, other=others, partner=places).scoring_few()
     limits = pairs.limits(plan.alpha / n.size)
-    return bool(inside(*limits, link.reach(plan.tolerance), plan.comparison.hypothesis.side).all())
+    return bool(inside(*limits, link.reach(plan.tolerance), plan.hypothesis.side).all())
 
 
 def joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -696,7 +669,7 @@ def decide(columns: Mapping[str, Any], facts: Mapping[str, Any], rows: CodedRows
 
     Of nearly the same subgroup found in both halves, the one with the smaller adjusted p-value is listed.
     """
-    subgroups, found, link = columns["subgroups"], columns["found"], LINKS[plan.scale]
+    subgroups, found, link = columns["subgroups"], columns["found"], plan.link
     members = [subgroup.members(rows.codes) for subgroup in subgroups]
     adjusted, single = (np.nan_to_num(columns[name], nan=2.0) for name in ("adjusted_pvalue", "pvalue"))
     again, once = np.zeros(len(members), dtype=bool), np.ones(len(members), dtype=bool)
@@ -710,7 +683,7 @@ def decide(columns: Mapping[str, Any], facts: Mapping[str, Any], rows: CodedRows
     order = order[once[order]].astype(np.intp)
     named = [rows.group(subgroups[i]) for i in order]
     groups = plan.source.labels.named([group for group, _ in named])
-    worse = (columns["disparity"] > link.equal) == plan.lower_is_better
+    worse = (columns["disparity"] > link.equal) == (plan.better == "lower")
     direction = np.where(shown, np.where(worse, words.DISFAVORED, words.FAVORED), "")
     kept = {name: lines_of(values, order) for name, values in columns.items()}
     mass = Outcome(rows.value, rows.mass).sums[0]

@@ -75,13 +75,15 @@ def test_sums_are_those_of_a_loop_over_rows(coded: Any) -> None:
     codes, outcome = coded
     rng = np.random.default_rng(0)
     codes = np.where(rng.random(codes.shape) < 0.05, -1, codes).astype(np.int8)  # some rows are in no bin
-    for weighted in (outcome, Outcome(rng.normal(size=codes.shape[1]), rng.uniform(0.5, 2, codes.shape[1]))):
+    rows = codes.shape[1]
+    real = Outcome(rng.normal(size=(rows,)), rng.uniform(0.5, 2.0, size=(rows,)))
+    for weighted in (outcome, real):
         every = family(codes, weighted, LITERALS, LOW, 2)
         for i, j in rng.integers(0, 75, (40, 2)):
-            rows = Subgroup((LITERALS.every[i], LITERALS.every[j]), 0, 0, 0).members(codes)
+            inside = Subgroup((LITERALS.every[i], LITERALS.every[j]), 0, 0, 0).members(codes)
             mass, hits = weighted.sums
-            assert every.n[i, j] == pytest.approx(mass[rows].sum(), rel=1e-6, abs=1e-9)
-            assert every.s[i, j] == pytest.approx(hits[rows].sum(), rel=1e-4, abs=1e-3)
+            assert every.n[i, j] == pytest.approx(mass[inside].sum(), rel=1e-6, abs=1e-9)
+            assert every.s[i, j] == pytest.approx(hits[inside].sum(), rel=1e-4, abs=1e-3)
 
 
 def test_the_score_is_a_z_statistic(coded: Any) -> None:
@@ -156,8 +158,8 @@ def test_fisher_is_that_of_scipy(signs: tuple[float, ...]) -> None:
     subgroups = [Subgroup((), 0, 280, 68), Subgroup((), 0, 40, 25), Subgroup((), 0, 50, 0)]
     for subgroup, p in zip(subgroups, fisher(subgroups, 2_400, 1_034, signs), strict=True):
         n, s = int(subgroup.n), int(subgroup.s)
-        table = [[s, n - s], [1_034 - s, 2_400 - 1_034 - (n - s)]]
-        tails = {-1.0: "less", 1.0: "greater"}
+        table: Any = [[s, n - s], [1_034 - s, 2_400 - 1_034 - (n - s)]]
+        tails: dict[float, Any] = {-1.0: "less", 1.0: "greater"}
         expected = min(stats.fisher_exact(table, alternative=tails[sign]).pvalue for sign in signs) * len(signs)
         assert p == pytest.approx(min(expected, 1.0), rel=1e-9)
 
