@@ -169,7 +169,8 @@ def test_inner_splits_of_algorithm_1_cost_precision_and_the_swap_regains_some() 
     methods = (iso.heldout(3), iso.heldout(3, split="independent"), iso.heldout(3, split="swapped"))
     runs = [iso.evaluate_corrections(made, **ROLES, method=method, rng=1) for method in methods]
     plain, independent, swapped = (float(run.bias_se[0].mean()) for run in runs)
-    assert plain < swapped < independent
+    assert max(plain, swapped) < 0.9 * independent
+    assert swapped == pytest.approx(plain, rel=0.1)
     np.testing.assert_allclose([run.estimate[0] for run in runs], runs[0].estimate[0], rtol=0.3)
 
 

@@ -491,7 +491,7 @@ def test_bad_models() -> None:
         iso.predicted_effects((Effect(), Effect(), Effect()), X)
     others: list[dict[str, Any]] = [{"gives": "relative"}, {"baseline": [0.1, 0.2, 0.3]}]
     for options in others:
-        with pytest.raises(UsageError, match=f"{next(iter(options))}: a pair of outcome models"):
+        with pytest.raises(UsageError, match=f"{next(iter(options))}: outcome models give any effect"):
             iso.predicted_effects((Effect(), Effect()), X, **options)
     with pytest.raises(UnknownOption, match="measure"):
         iso.predicted_effects(Effect(), X, measure="odds")  # type: ignore[arg-type]

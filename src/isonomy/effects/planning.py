@@ -19,7 +19,7 @@ from isonomy.effects.estimators.shrinkage import (
     name_of,
     strategies_of,
 )
-from isonomy.errors import UsageError
+from isonomy.errors import UsageError, choose
 from isonomy.frames.expressions import LARGEST
 from isonomy.inference.effect import Wald
 from isonomy.numerics.arrays import FloatArray
@@ -58,7 +58,7 @@ def correction_risk(
     -------
     dict of str to ndarray
         The risk under the key of each strategy, the ratios under "ratio", and under "oracle" the smallest risk of any
-        fixed gamma in [0, 1] for somebody who knows b (equation 39): the floor of all strategies that do not know it.
+        fixed gamma in [0, 1] for somebody who knows b (equation 39): the floor that strategies are compared with.
         ``none`` has squared risk (b / sd)^2, ``mean`` has 1, and the oracle b^2 / (b^2 + sd^2) by Proposition 3. No
         strategy is best everywhere.
 
@@ -81,7 +81,7 @@ def correction_risk(
     step, risks = 1e-3, {"ratio": points}
     grid = np.arange(-9, 9, step) + step / 2
     weight = np.exp(-(grid**2) / 2) * (step / np.sqrt(2 * np.pi))
-    own: Loss = loss if callable(loss) else LOSSES[loss]
+    own: Loss = loss if callable(loss) else LOSSES[choose("loss", loss, LOSSES)]
     for strategy in strategies_of(strategies, STRATEGIES):
         left = [own(np.full(grid.shape, b), _subtracted(strategy, b + grid, alpha)) for b in points]
         risks[name_of(strategy)] = np.array([np.asarray(losses, dtype=float) @ weight for losses in left])
