@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import stats
 
 import isonomy as iso
+from isonomy.effects.estimators import shrinkage
 from isonomy.effects.estimators.collapse import Formula, Measure
 from isonomy.effects.estimators.errors import errors_of
 from isonomy.effects.estimators.events import CountGap, choose_laws, equal_errors, law_of, rest_of
@@ -251,6 +252,89 @@ def less_bias(rng: np.random.Generator, measure: Any) -> list[float]:
         result = iso.evaluate_corrections(written, **ROLES, measure=measure, **options, rng=rng)
         outcomes.append(float(rejected(result.adjusted_pvalue).any()))
     return outcomes
+
+
+# Corrections that gain nothing on average: groups with normal errors, in standard errors of a half of the rows.
+
+GAINING = ("mean", "significant", "positive_part", "empirical_bayes")
+SHAPES: dict[str, Any] = {
+    "one group": lambda groups: np.eye(groups)[-1],
+    "all groups, up and down": lambda groups: np.resize([1.0, -1.0], groups),
+}
+
+
+def gain(strategy: Any, first: FloatArray, second: FloatArray) -> FloatArray:
+    """How much less squared bias is left in the second half by the correction that the first half finds."""
+    groups = first.shape[-1]
+    others = (1 - np.eye(groups)) / (groups - 1)
+    amount = correction(strategy, Detected(first, np.ones(groups)))
+    bias, left = second - second @ others, second - amount - (second - amount) @ others
+    return np.asarray((bias**2 - left**2).mean(-1))
+
+
+@cache
+def break_even(strategy: str, shape: str, groups: int) -> float:
+    """The size of the errors at which a strategy neither gains nor loses on average."""
+    noise = np.random.default_rng(5).standard_normal((2, 4_000, groups))
+
+    def mean(size: float) -> float:
+        true = size * SHAPES[shape](groups)
+        return float(gain(strategy, true + noise[0], np.broadcast_to(true, noise[0].shape)).mean())
+
+    low, high = 0.0, 12.0
+    for _ in range(14):
+        middle = (low + high) / 2
+        low, high = (low, middle) if mean(middle) > 0 else (middle, high)
+    return high
+
+
+def no_gain(rng: np.random.Generator, shape: str, groups: int, strategies: Sequence[str] = GAINING) -> list[float]:
+    """Whether each strategy is said to leave less bias although it gains nothing on average; ten splits and swaps."""
+    others, found = (1 - np.eye(groups)) / (groups - 1), []
+    for strategy in strategies:
+        whole = break_even(strategy, shape, groups) * SHAPES[shape](groups) + rng.normal(0, np.sqrt(0.5), groups)
+        split = rng.normal(0, np.sqrt(0.5), (10, groups))
+        decrease = np.mean([gain(strategy, whole + half, whole - half) for half in (split, -split)])
+        law = shrinkage.NormalErrors(Detected(whole, np.ones(groups), np.full(groups, np.inf)), others, groups, False)
+        found.append(float(shrinkage.less_bias(float(decrease), cast("Any", strategy), [law], 0.05, rng) <= 0.05))
+    return found
+
+
+def power_of_corrections(rng: np.random.Generator) -> list[float]:
+    """Whether a bias is found, the default correction is shown to leave less, and any of all corrections is."""
+    table = iso.simulate.uplift(20_000, int(rng.integers(2**31)), groups=4, baseline=0.2, error={"b": 0.35}).columns
+    bias = iso.treatment_bias(table, **ROLES)
+    result = iso.evaluate_corrections(table, **ROLES, rng=rng)
+    shown = dict(zip(result.strategies, result.shown, strict=True))
+    return [float(bias.verdict == "violation"), float(shown["empirical_bayes_mixture"]), float(result.shown.any())]
+
+
+ONLINE: dict[str, tuple[dict[str, float], dict[str, float], float]] = {
+    "no bias in either arm": ({}, {}, 0.5),
+    "0.4 in one group of both arms": ({"b": 0.4}, {"b": 0.4}, 0.5),
+    "0.4 in different groups": ({"b": 0.4}, {"c": -0.4}, 0.5),
+    "0.4 in different groups, a tenth without correction": ({"b": 0.4}, {"c": -0.4}, 0.1),
+}
+
+
+def online(rng: np.random.Generator, design: str) -> list[float]:
+    """Whether the arm with a correction is said to leave less bias than the arm without, although it leaves as much."""
+    first, second, share = ONLINE[design]
+    arms = []
+    for name, error, rows in (("none", first, share), ("corrected", second, 1 - share)):
+        size = round(8_000 * rows)
+        arm = iso.simulate.uplift(size, int(rng.integers(2**31)), groups=4, baseline=0.2, error=error).columns
+        arms.append({**arm, "arm": np.full(size, name)})
+    table = {name: np.concatenate([arm[name] for arm in arms]) for name in arms[0]}
+    result = iso.evaluate_corrections(table, **ROLES, method=iso.online("arm"))
+    return [float(result.shown.any())]
+
+
+def criteria(rng: np.random.Generator, measure: Any) -> list[float]:
+    """Whether the tests of the three criteria reject although all of them hold."""
+    table = iso.simulate.uplift(6_000, int(rng.integers(2**31)), groups=6, measure=measure, baseline=0.2, noise=0.1)
+    result = iso.treatment_bias(table.columns, **ROLES, measure=measure)
+    return [float(rejected(pvalue)) for pvalue in np.asarray(result.criteria()["pvalue"])]
 
 
 def omnibus(rng: np.random.Generator, measure: Any, treated: float) -> list[float]:
@@ -531,15 +615,15 @@ def picture() -> None:
 
     from isonomy.results import theme
 
-    risks = iso.correction_risk()
+    risks, drawn = iso.correction_risk(), [*STRATEGIES, "oracle"]
     data = theme.data(
         {
-            "strategy": np.repeat(np.array(STRATEGIES), risks["ratio"].size),
-            "ratio": np.tile(risks["ratio"], len(STRATEGIES)),
-            "risk": np.concatenate([risks[name] for name in STRATEGIES]),
+            "strategy": np.repeat(np.array(drawn), risks["ratio"].size),
+            "ratio": np.tile(risks["ratio"], len(drawn)),
+            "risk": np.concatenate([risks[name] for name in drawn]),
         }
     )
-    names = alt.Color("strategy:N", sort=list(STRATEGIES), title=None)
+    names = alt.Color("strategy:N", sort=drawn, title=None)
     chart = (
         alt.Chart(data)
         .mark_line(clip=True)
@@ -547,7 +631,7 @@ def picture() -> None:
             x=alt.X("ratio:Q", title="true error / its standard error"),
             y=alt.Y("risk:Q", title="mean squared remaining error / variance", scale=alt.Scale(domain=[0, 3])),
             color=names,
-            strokeDash=alt.StrokeDash("strategy:N", sort=list(STRATEGIES), title=None),
+            strokeDash=alt.StrokeDash("strategy:N", sort=drawn, title=None),
         )
         .properties(width=520, height=280)
     )
@@ -633,6 +717,63 @@ PAGE = Page(
                     each(partial(less_bias, measure=measure)),
                     TABLES,
                 )
+                for measure in PLANTED
+            ),
+        ),
+        Section(
+            "Less bias said to be left where a correction gains nothing on average",
+            ("groups", "errors"),
+            tuple(f"`{name}`" for name in GAINING),
+            tuple(
+                Run(
+                    (Line((f"{groups}", shape), (at_most(0.05),) * len(GAINING)),),
+                    each(partial(no_gain, shape=shape, groups=groups)),
+                    TABLES,
+                )
+                for groups in (2, 4, 12)
+                for shape in SHAPES
+            ),
+        ),
+        Section(
+            "Less bias said to be left by the default where it gains nothing on average",
+            ("groups", "errors"),
+            ("`empirical_bayes_mixture`",),
+            tuple(
+                Run(
+                    (Line((f"{groups}", "one group"), (at_most(0.05),)),),
+                    each(partial(no_gain, shape="one group", groups=groups, strategies=("empirical_bayes_mixture",))),
+                    400,
+                )
+                for groups in (4, 12)
+            ),
+        ),
+        Section(
+            "Power of the comparison of corrections",
+            ("design",),
+            ("bias found", "default shown to leave less", "any correction shown to leave less"),
+            (
+                Run(
+                    (Line(("four groups of 5,000 rows, one off by 0.35",)),),
+                    each(power_of_corrections),
+                    100,
+                ),
+            ),
+        ),
+        Section(
+            "Less bias said to be left by an online arm that leaves as much",
+            ("biases",),
+            ("less bias shown",),
+            tuple(
+                Run((Line((design,), (at_most(0.05),)),), each(partial(online, design=design)), TABLES)
+                for design in ONLINE
+            ),
+        ),
+        Section(
+            "Size of the tests of three criteria",
+            ("measure",),
+            ("independence", "separation", "sufficiency"),
+            tuple(
+                Run((Line((measure,), (at_most(0.05),) * 3),), each(partial(criteria, measure=measure)), TABLES)
                 for measure in PLANTED
             ),
         ),

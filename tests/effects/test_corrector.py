@@ -491,7 +491,7 @@ def test_bad_models() -> None:
         iso.predicted_effects((Effect(), Effect(), Effect()), X)
     others: list[dict[str, Any]] = [{"gives": "relative"}, {"baseline": [0.1, 0.2, 0.3]}]
     for options in others:
-        with pytest.raises(UsageError, match=f"{next(iter(options))}: a pair of outcome models"):
+        with pytest.raises(UsageError, match=f"{next(iter(options))}: outcome models give any effect"):
             iso.predicted_effects((Effect(), Effect()), X, **options)
     with pytest.raises(UnknownOption, match="measure"):
         iso.predicted_effects(Effect(), X, measure="odds")  # type: ignore[arg-type]
@@ -502,3 +502,29 @@ def test_bad_models() -> None:
 
     with pytest.raises(DataError, match="1 predicted effects"):
         iso.predicted_effects(Holes(), X, measure="difference")
+
+
+@pytest.mark.parametrize("kind", ["polars", "pandas", "array"])
+def test_a_single_outcome_model_predicts_both_arms(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    x, t = rng.normal(size=200), rng.integers(0, 2, 200)
+    data = pd.DataFrame({"t": t, "x": x, "tx": t * x})
+    model = LinearRegression().fit(data[["t", "x"]].to_numpy(), 1 + 0.5 * x + 0.3 * t)
+    X: Any = {
+        "polars": pl.from_pandas(data[["t", "x"]]),
+        "pandas": data[["t", "x"]],
+        "array": data[["t", "x"]].to_numpy(),
+    }
+    rows, column = X[kind], 0 if kind == "array" else "t"
+    difference = iso.predicted_effects(model, rows, treatment=column, measure="difference")
+    np.testing.assert_allclose(difference, 0.3, rtol=1e-9)
+    keep = 1 + 0.5 * x > 0.1
+    chosen = rows.filter(pl.Series(keep)) if kind == "polars" else rows[keep]
+    ratio = iso.predicted_effects(model, chosen, treatment=column)
+    np.testing.assert_allclose(ratio, 1 + 0.3 / (1 + 0.5 * x[keep]), rtol=1e-9)
+    with pytest.raises(UsageError, match="treatment: 'z'"):
+        iso.predicted_effects(model, rows, treatment="z")
+    with pytest.raises(UsageError, match="outcome models give any effect"):
+        iso.predicted_effects(model, rows, treatment=column, gives="relative")
+    with pytest.raises(UsageError, match="one outcome model with treatment"):
+        iso.predicted_effects((model, model), rows, treatment=column)

@@ -29,9 +29,32 @@ def test_risk_as_specified() -> None:
         np.testing.assert_allclose(risk[name], numbers, atol=0.011)
 
 
+def test_the_oracle_knows_the_error() -> None:
+    ratios = [0.0, 0.5, 1.0, 2.0, 4.0]
+    squares = np.square(ratios)
+    np.testing.assert_allclose(iso.correction_risk(ratios)["oracle"], squares / (1 + squares), atol=1e-4)
+    absolute = iso.correction_risk([2.0], ["mean"], loss="absolute")
+
+    def risk(share: float) -> float:  # the mean of a folded normal law
+        mean, sd = 2.0 - share * 2.0, share
+        return float(
+            sd * np.sqrt(2 / np.pi) * np.exp(-(mean**2) / (2 * sd**2)) + mean * (1 - 2 * stats.norm.cdf(-mean / sd))
+        )
+
+    best = min(risk(share) for share in np.linspace(0.001, 1, 1_000))
+    assert absolute["oracle"][0] == pytest.approx(best, abs=1e-3)
+    assert absolute["mean"][0] == pytest.approx(np.sqrt(2 / np.pi), abs=1e-3)
+
+
+def test_a_loss_of_ones_own() -> None:
+    named = iso.correction_risk([0.0, 1.5], ["significant"])
+    own = iso.correction_risk([0.0, 1.5], ["significant"], loss=lambda truth, subtracted: (truth - subtracted) ** 2)
+    np.testing.assert_allclose(own["significant"], named["significant"])
+
+
 def test_no_strategy_dominates() -> None:
     risk = iso.correction_risk()
-    names = [name for name in risk if name not in ("ratio", "mse_minus")]
+    names = [name for name in risk if name not in ("ratio", "mse_minus", "oracle")]
     for one in names:
         for two in names:
             assert one == two or (risk[one] < risk[two] - 1e-6).any()

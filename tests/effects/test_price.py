@@ -213,3 +213,58 @@ def test_standard_errors_are_the_spread_of_paired_changes() -> None:
         errors.append([standard_error(b - a, np.ones(400)) for (_, a), (_, b) in pairs])
     spread = np.std(changes, axis=0, ddof=1)
     np.testing.assert_allclose(np.sqrt(np.mean(np.square(errors), axis=0)) / spread, 1, atol=0.12)
+
+
+def targeted_by_hand(effect: FloatArray, group: FloatArray, budget: float) -> dict[str, tuple[float, float]]:
+    """The targeted share of each group, and its share of those targeted, from a sorted list without ties."""
+    chosen = np.argsort(-effect)[: round(budget * effect.size)]
+    return {
+        name: (float((group[chosen] == name).sum() / (group == name).sum()), float((group[chosen] == name).mean()))
+        for name in np.unique(group)
+    }
+
+
+def test_who_is_targeted_before_and_after() -> None:
+    made = uplift(10_000, error={"b": 1.0}, measure="difference", baseline=0.3, noise=0.01)
+    made |= {"right": made["effect"] - (made["group"] == "b")}
+    price = iso.price_of_fairness(made, **ROLES, corrected="right", measure="difference", budget=0.2)
+    for budget in (0.2, 0.5):
+        table = price.targeted(budget)
+        before, after = (targeted_by_hand(made[name], made["group"], budget) for name in ("effect", "right"))
+        for i, label in enumerate(table["group"]):
+            name = str(label).removeprefix("group=")
+            expected = [before[name][0], after[name][0], before[name][1], after[name][1]]
+            names = ("targeted_before", "targeted_after", "of_targeted_before", "of_targeted_after")
+            np.testing.assert_allclose([table[column][i] for column in names], expected, atol=1e-9)
+    assert "with a budget of 20 %, the correction changes the shares of groups" in price.findings()[-1]
+    with pytest.raises(UsageError, match="a multiple of 0.05"):
+        price.targeted(0.33)
+    hidden = price.suppressed(int(price.n.max()))
+    shown = [group.label for group, n in zip(price.groups, hidden.n, strict=True) if np.isfinite(n)]
+    assert np.isfinite(np.asarray(hidden.targeted()["targeted_after"])).sum() == len(shown)
+    assert all(label in shown or label not in hidden.findings()[-1] for label in price.labels)
+    for chart in ("targeted", "curves"):
+        assert price.plot(chart).to_dict()  # type: ignore[arg-type]
+
+
+def test_profit_is_the_policy_value_in_money() -> None:
+    price = corrected(baseline="baseline", budget=0.2, value=50.0, cost=3.0)
+    assert price.metric == ("qini", "loss", "policy_value", "profit") * 2
+    gain, profit = (np.array(price.metric) == name for name in ("policy_value", "profit"))
+    np.testing.assert_allclose(price.estimate[profit], 50 * price.estimate[gain] - 3 * 0.2)
+    np.testing.assert_allclose(price.ci_low[profit], 50 * price.ci_low[gain])
+    plain = corrected(baseline="baseline", budget=0.2)
+    np.testing.assert_allclose(price.adjusted_pvalue[~profit], plain.adjusted_pvalue)  # no further hypothesis
+    np.testing.assert_array_equal(price.adjusted_pvalue[profit], price.adjusted_pvalue[gain])
+    assert "of 6 changes" in price.headline()
+    curves = price.curves()
+    at = np.isclose(np.asarray(curves["budget"]), 0.2) & (np.array(curves["predictions"]) == "right")
+    np.testing.assert_allclose(np.asarray(curves["profit"])[at], price.estimate[profit][0])
+
+
+def test_qini_is_the_area_between_its_curve_and_the_diagonal() -> None:
+    price = corrected(measure="difference", rows=40_000)
+    gain, budget = price.gain[0], price.budgets
+    above = gain - budget * gain[-1]
+    area = float((np.diff(budget) * (above[1:] + above[:-1]) / 2).sum())
+    assert area == pytest.approx(float(price.reference[0]), rel=0.02)

@@ -6,12 +6,20 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 import isonomy as iso
 from recorded import tables
 from recorded.recording import Calls, Late, fitted
 
 TABLE, REAL = tables.experiment(), tables.experiment(1_200, real=True)
+# Online arms ("none", "corrected"), and several treatments ("none", "mail", "call").
+ARMS = TABLE.with_columns(
+    online=pl.when(pl.col("half") == 0).then(pl.lit("none")).otherwise(pl.lit("corrected")),
+    arm=pl.when(pl.col("treatment") == 0)
+    .then(pl.lit("none"))
+    .otherwise(pl.when(pl.col("sex") == "f").then(pl.lit("mail")).otherwise(pl.lit("call"))),
+)
 GAPS = tables.without(tables.without(TABLE, "outcome"), "group", 30)
 OBSERVED = {"a": (1.2, 0.05), "b": (1.3, 0.06), "c": (1.25, 0.1), "d": (1.1, 0.2)}
 NEAR = {"a": (0.05, 0.02), "b": (0.06, 0.02), "c": (0.04, 0.03), "d": (0.05, 0.05)}
@@ -31,6 +39,11 @@ CALLS = _calls.calls
 def half(errors: Any, standard_errors: Any) -> Any:
     """A custom correction: half of each error."""
     return np.asarray(errors) / 2
+
+
+def deadband(truth: Any, subtracted: Any) -> Any:
+    """A loss of one's own: remainders below 0.1 do not matter."""
+    return np.maximum(np.abs(truth - subtracted) - 0.1, 0.0)
 
 
 def bias(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> None:
@@ -98,6 +111,9 @@ bias("depth-2", groups=["group", "sex"], depth=2)
 bias("cut", groups=iso.cut("x", [0.3, 0.7]))
 bias("where", groups=iso.where("low", iso.col("x") < 0.4))
 bias("few", TABLE.head(120))
+bias("min_size", min_size=300)
+bias("arms", ARMS, effect={"mail": "effect", "call": "effect"}, treatment=iso.arms("arm", control="none"))
+bias("then/criteria", then=lambda result: result.criteria())
 bias("count", count="count")
 bias("weight", weight="weight")
 bias("cluster", cluster="shop")
@@ -137,6 +153,12 @@ corrections("method/independent", method=iso.heldout(2, 20, split="independent")
 corrections("method/swapped", method=iso.heldout(2, 20, split="swapped"))
 corrections("method/cells", method=iso.heldout(2, 20, over="cells"))
 corrections("method/rows", method=iso.heldout(2, 20, over="rows"))
+corrections("method/rows/independent", TABLE.head(800), method=iso.heldout(2, 20, over="rows", split="independent"))
+corrections("method/published/cells", method=iso.published(2, 20, over="cells"), strategies=None)
+corrections("method/online", ARMS, method=iso.online("online", control="none"), strategies=None)
+corrections("strategies/least_risk", strategies=[iso.least_risk(deadband)])
+corrections("min_size", min_size=300)
+corrections("then/detection", then=lambda r: [r.detection_error, r.detection_se, r.detection_bias, r.recommended])
 corrections("method/buckets", method=iso.heldout(2, 20, buckets=8))
 corrections("alpha", alpha=0.2, strategies=["significant"])
 corrections("depth-2", groups=["sex", "stratum"], depth=2)
@@ -157,6 +179,10 @@ price("several", corrected=["corrected", "shrunk"])
 price("baseline", baseline="baseline")
 price("propensity", propensity="propensity", baseline="baseline")
 price("budget", budget=0.1)
+price("profit", value=20.0, cost=1.5, baseline="baseline")
+price("profit/cost", cost=0.02)
+price("then/targeted", then=lambda r: [r.targeted(), r.targeted(0.5), r.curves()], value=2.0)
+price("then/plots", then=lambda r: [sorted(r.plot(q).to_dict(validate=False)) for q in ("targeted", "curves")])
 price("alpha", alpha=0.2)
 price("groups", groups=["group", "sex"])
 price("depth-2", groups=["group", "sex"], depth=2)
@@ -215,6 +241,7 @@ _calls.add("correction_risk", "default")
 _calls.add("correction_risk", "options", [0.0, 1.0, 2.5], ["mean", "significant", "positive_part"], alpha=0.2)
 _calls.add("correction_risk", "absolute", ratios=[0.0, 1.0, 3.0], loss="absolute")
 _calls.add("correction_risk", "squared", [0.5], strategies=["mse_plus", "mse_minus"], loss="squared")
+_calls.add("correction_risk", "own", [0.0, 2.0], ["mean", iso.least_risk(deadband)], loss=deadband)
 _calls.add("correction_risk", "refuses/strategy", [0.5], ["empirical_bayes"])
 _calls.add("correction_risk", "refuses/loss", [0.5], loss="huber")
 
@@ -248,12 +275,16 @@ _calls.add("predicted_effects", "gives/relative", _Several(), X, gives="relative
 _calls.add("predicted_effects", "baseline/model", _Effects(), X, baseline=_Outcome(0.3))
 _calls.add("predicted_effects", "pair", (_Outcome(0.2), _Outcome(0.3)), X)
 _calls.add("predicted_effects", "pair/difference", (_Outcome(0.2), _Outcome(0.3)), X, measure="difference")
+_calls.add("predicted_effects", "single", _Outcome(0.2), np.column_stack([X[:, 0] * 0, X[:, 0]]), treatment=0)
+_calls.add("predicted_effects", "refuses/treatment", _Outcome(0.2), X, treatment="t")
 _calls.add("predicted_effects", "refuses/baseline", _Effects(), X)
 _calls.add("predicted_effects", "refuses/model", object(), X)
 _calls.add("predicted_effects", "refuses/columns", _Several(), X, measure="difference")
 
 # Refusals.
 bias("refuses/column-near", effect="efect")
+bias("refuses/arms-effect", ARMS, treatment=iso.arms("arm", control="none"))
+bias("refuses/arms-none", ARMS, effect={"letter": "effect"}, treatment=iso.arms("arm", control="none"))
 bias("refuses/treatment", treatment=None)
 bias("refuses/treatment-values", treatment="z")
 bias("refuses/baseline-difference", baseline="baseline", **DIFFERENCE)
@@ -287,6 +318,9 @@ corrections("refuses/count-rows", method=iso.heldout(over="rows"), count="count"
 price("refuses/corrected", corrected=[])
 price("refuses/corrected-near", corrected="corected")
 price("refuses/budget", budget=1.0)
+price("refuses/targeted", then=lambda result: result.targeted(0.33))
+corrections("refuses/online", ARMS, method=iso.online("online", control="control"), strategies=None)
+corrections("refuses/online-strategies", ARMS, method=iso.online("online"))
 corrector("refuses/groups", groups=())
 corrector("refuses/multiplicative", form="multiplicative", measure="difference", effect="difference")
 corrector("refuses/outcomes", y=None)

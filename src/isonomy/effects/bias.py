@@ -26,7 +26,7 @@ from isonomy.effects.estimators.events import (
 from isonomy.effects.estimators.moments import Bootstrap, resample_rows
 from isonomy.effects.experiment import MOVED, Experiment, ObservedEffects, Trial, TrialPart, idle_roles
 from isonomy.errors import DataError, UsageError
-from isonomy.frames import Group, Groups, Request
+from isonomy.frames import Group, Groups, Request, Source
 from isonomy.inference import Verdict, conclude
 from isonomy.inference.effect import Effect, Hypothesis, Wald
 from isonomy.inference.multiplicity import adjust as adjusted
@@ -244,11 +244,8 @@ class BiasPlan(Experiment):
         assert isinstance(self.effect, Mapping)
         column, control, plans = self.treatment.column, self.treatment.control, {}
         self.source.require(treatment=column)
-        arm = nw.col(column).cast(nw.String)
         for name, effect in self.effect.items():
-            rows = self.source.filter((arm == name) | (arm == control))
-            treated = rows.fresh("treatment")
-            rows = rows.with_role(treated, (arm == name).cast(nw.Int64))
+            rows, treated = rows_of_arm(self.source, column, name, control)
             plans[name] = replace(self, source=rows, effect=effect, treatment=treated)
         return plans
 
@@ -262,6 +259,14 @@ class BiasPlan(Experiment):
 
 
 # ---- read
+
+
+def rows_of_arm(source: Source, column: str, arm: str, control: str) -> tuple[Source, str]:
+    """The rows of an arm and of the control, and the name of a 0/1 column that tells them apart."""
+    value = nw.col(column).cast(nw.String)
+    rows = source.filter((value == arm) | (value == control))
+    treated = rows.fresh("treatment")
+    return rows.with_role(treated, (value == arm).cast(nw.Int64)), treated
 
 
 def read(plan: BiasPlan, rng: np.random.Generator) -> tuple[Trial, int]:

@@ -26,7 +26,7 @@ from isonomy.effects.estimators.shrinkage import (
     Detected,
     Form,
     Heldout,
-    Model,
+    NormalErrors,
     Online,
     Published,
     judged,
@@ -409,7 +409,7 @@ def _pvalues(
             used = np.isfinite(bias[none][:, groups]).any(0) & (variance > 0)
             law = Detected(value[used], np.sqrt(variance[used]), df[used] if clustered else np.full(used.sum(), np.inf))
             others = others_shares(errors, part.sums.moments())[: used.size, : used.size]
-            models.append(Model(law, others[used][:, used], int(used.sum()), plan.published))
+            models.append(NormalErrors(law, others[used][:, used], int(used.sum()), plan.published))
         lines = zip(decrease.mean(-1), plan.chosen, rng.spawn(len(plan.chosen)), strict=True)
         pvalue = np.array([less_bias(float(mean), rule, models, plan.alpha, child) for mean, rule, child in lines])
     pvalue[none] = np.nan

@@ -318,6 +318,22 @@ def _values(X: object, column: Column | None, argument: str) -> object:
         return values
 
 
+def _with_treatment(X: object, treatment: Column, arm: int) -> object:
+    """The same rows, all of them treated or all of them not."""
+    frame = eager(X)
+    if frame is None:
+        array = np.array(X)
+        if not isinstance(treatment, int) or array.ndim != 2 or not -array.shape[1] <= treatment < array.shape[1]:
+            raise UsageError(f"treatment: {treatment!r}; X is an array of shape {array.shape}: give a column's number.")
+        array[:, treatment] = arm
+        return array
+    names = frame.columns
+    name = names[treatment] if isinstance(treatment, int) and -len(names) <= treatment < len(names) else treatment
+    if name not in names:
+        raise UsageError(f"treatment: {treatment!r} is not a column of X; it has {', '.join(map(repr, names))}.")
+    return frame.with_columns(nw.lit(arm, frame.schema[name]).alias(name)).to_native()
+
+
 # ---- predictions of any model
 
 
@@ -396,22 +412,6 @@ def predicted_effects(
     if not np.isfinite(effect).all():
         raise DataError(f"model: {int((~np.isfinite(effect)).sum()):,} predicted effects are NaN or infinite.")
     return effect
-
-
-def _with_treatment(X: object, treatment: Column, arm: int) -> object:
-    """The same rows, all of them treated or all of them not."""
-    frame = eager(X)
-    if frame is None:
-        array = np.array(X)
-        if not isinstance(treatment, int) or array.ndim != 2 or not -array.shape[1] <= treatment < array.shape[1]:
-            raise UsageError(f"treatment: {treatment!r}; X is an array of shape {array.shape}: give a column's number.")
-        array[:, treatment] = arm
-        return array
-    names = frame.columns
-    name = names[treatment] if isinstance(treatment, int) and -len(names) <= treatment < len(names) else treatment
-    if name not in names:
-        raise UsageError(f"treatment: {treatment!r} is not a column of X; it has {', '.join(map(repr, names))}.")
-    return frame.with_columns(nw.lit(arm, frame.schema[name]).alias(name)).to_native()
 
 
 def _outcome(model: Any, X: object, column: int | None, argument: str) -> FloatArray:

@@ -11,7 +11,6 @@ from isonomy.effects.bias import TreatmentBiasResult
 from isonomy.effects.estimators.collapse import NamedMeasure
 from isonomy.effects.estimators.shrinkage import (
     STRATEGIES,
-    AnyStrategy,
     Custom,
     Detected,
     Loss,
@@ -19,7 +18,7 @@ from isonomy.effects.estimators.shrinkage import (
     name_of,
     strategies_of,
 )
-from isonomy.errors import UsageError
+from isonomy.errors import UsageError, choose
 from isonomy.frames.expressions import LARGEST
 from isonomy.inference.effect import Wald
 from isonomy.numerics.arrays import FloatArray
@@ -58,7 +57,7 @@ def correction_risk(
     -------
     dict of str to ndarray
         The risk under the key of each strategy, the ratios under "ratio", and under "oracle" the smallest risk of any
-        fixed gamma in [0, 1] for somebody who knows b (equation 39): the floor of all strategies that do not know it.
+        fixed gamma in [0, 1] for somebody who knows b (equation 39): the floor that strategies are compared with.
         ``none`` has squared risk (b / sd)^2, ``mean`` has 1, and the oracle b^2 / (b^2 + sd^2) by Proposition 3. No
         strategy is best everywhere.
 
@@ -77,29 +76,30 @@ def correction_risk(
         points = np.empty((0, 0))
     if points.ndim != 1 or not np.isfinite(points).all():
         raise UsageError(f"ratios: {shown(ratios)}; give a list of finite numbers.")
-    # The integrand jumps (significant) and has kinks: a fine midpoint rule, error below 1e-4 at this step.
-    step, risks = 1e-3, {"ratio": points}
-    grid = np.arange(-9, 9, step) + step / 2
-    weight = np.exp(-(grid**2) / 2) * (step / np.sqrt(2 * np.pi))
-    own: Loss = loss if callable(loss) else LOSSES[loss]
+    own: Loss = loss if callable(loss) else LOSSES[choose("loss", loss, LOSSES)]
+    risks = {"ratio": points}
     for strategy in strategies_of(strategies, STRATEGIES):
-        left = [own(np.full(grid.shape, b), _subtracted(strategy, b + grid, alpha)) for b in points]
-        risks[name_of(strategy)] = np.array([np.asarray(losses, dtype=float) @ weight for losses in left])
-    # Coarser: for each ratio and share a mean over all estimates.
-    coarse, share = grid[::20] - step / 2 + 10 * step, np.linspace(0.0, 1.0, 201)
-    masses = np.exp(-(coarse**2) / 2) / np.exp(-(coarse**2) / 2).sum()
-    floor = [np.min(own(np.full((201, coarse.size), b), share[:, None] * (b + coarse)) @ masses) for b in points]
+        # The integrand jumps (significant) and has kinks: a fine midpoint rule, error below 1e-4 at this step.
+        grid, weight = _normal_grid(1e-3 if isinstance(strategy, str) else 2e-2)
+        risks[name_of(strategy)] = np.empty(points.shape)
+        for i, b in enumerate(points):
+            subtracted = correction(strategy, Detected(b + grid, np.ones(grid.shape)), alpha)
+            risks[name_of(strategy)][i] = np.asarray(own(np.full(grid.shape, b), subtracted), dtype=float) @ weight
+    (grid, weight), share = _normal_grid(2e-2), np.linspace(0.0, 1.0, 201)[:, None]
+    floor = [np.min(own(np.full((share.size, grid.size), b), share * (b + grid)) @ weight) for b in points]
     return {**risks, "oracle": np.array(floor)}
+
+
+def _normal_grid(step: float) -> tuple[FloatArray, FloatArray]:
+    """Midpoints of intervals of this width, and their probabilities under the standard normal law."""
+    grid = np.arange(-9, 9, step) + step / 2
+    return grid, np.exp(-(grid**2) / 2) * (step / np.sqrt(2 * np.pi))
 
 
 LOSSES: Mapping[str, Loss] = {
     "squared": lambda truth, subtracted: (truth - subtracted) ** 2,
     "absolute": lambda truth, subtracted: np.abs(truth - subtracted),
 }
-
-
-def _subtracted(strategy: AnyStrategy, estimates: FloatArray, alpha: float) -> FloatArray:
-    return correction(strategy, Detected(estimates, np.ones(estimates.shape)), alpha)
 
 
 @checked

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import integrate, optimize, stats
 
 import isonomy as iso
 from isonomy.effects.estimators.shrinkage import (
@@ -13,9 +14,11 @@ from isonomy.effects.estimators.shrinkage import (
     NAMES,
     STRATEGIES,
     Detected,
+    NormalErrors,
     Strategy,
     correction,
     factor,
+    less_bias,
     name_of,
     normal_means,
     strategies_of,
@@ -167,3 +170,64 @@ def test_one_group_has_nothing_to_borrow_from() -> None:
 def test_one_group_that_is_known_exactly_does_not_pull_the_others_along(means: Any) -> None:
     error, se = np.array([0.13, 0.0, 0.0]), np.array([1e-6, 0.02, 0.02])
     assert np.abs(means(error, se) - error).max() < 0.01
+
+
+def test_many_samples_at_once_are_single_ones() -> None:
+    samples = ERROR + np.random.default_rng(0).normal(size=(7, 5)) * SE
+    for name in ("empirical_bayes", "empirical_bayes_t", "empirical_bayes_mixture", "significant"):
+        each = [correction(name, Detected(sample, SE)) for sample in samples]
+        np.testing.assert_allclose(correction(name, Detected(samples, SE)), each, rtol=1e-12)
+    each = [correction(lambda error, se: error.mean() * se, Detected(sample, SE)) for sample in samples]
+    np.testing.assert_allclose(correction(lambda error, se: error.mean() * se, Detected(samples, SE)), each)
+
+
+def test_the_least_squared_risk_is_mse_plus() -> None:
+    squared = iso.least_risk(lambda truth, subtracted: (truth - subtracted) ** 2)
+    expected = factor("mse_plus", Detected(ERROR, SE))
+    np.testing.assert_allclose(squared(ERROR, SE) / ERROR, expected, atol=0.0051)  # shares are whole hundredths
+
+
+def test_the_least_risk_of_a_loss_of_ones_own() -> None:
+    """A loss that punishes corrections that go too far four times as much, minimized with quadrature by scipy."""
+
+    def loss(truth: FloatArray, subtracted: FloatArray) -> FloatArray:
+        left = truth - subtracted
+        return np.where(left < 0, -4 * left, left)
+
+    def risk(share: float, error: float, se: float) -> float:
+        def integrand(x: float) -> float:
+            return float(loss(np.array(error), np.array(share * x))) * float(stats.norm.pdf(x, error, se))
+
+        return float(integrate.quad(integrand, error - 8 * se, error + 8 * se, points=[error], limit=200)[0])
+
+    chosen = iso.least_risk(loss)
+    assert name_of(chosen) == "least_risk(loss)"
+    shares = chosen(ERROR[:2], SE[:2]) / ERROR[:2]
+    for share, error, se in zip(shares, ERROR[:2], SE[:2], strict=True):
+        best = optimize.minimize_scalar(risk, bounds=(0, 1), args=(error, se), method="bounded")
+        assert share == pytest.approx(best.x, abs=0.011)
+
+
+def test_the_law_of_a_gain_is_that_of_the_squares_it_is_made_of() -> None:
+    """With one group and its whole error subtracted, the gain is m^2 - 3 h^2, m and h the mean and half difference.
+
+    Half of the rows have a standard error of 1, all of them one of sqrt(1/2). The strategy gains nothing on average if
+    the squared error is 1.
+    """
+    law = NormalErrors(Detected(np.array([3.0]), np.ones(1), np.full(1, np.inf)), np.zeros((1, 1)), 1, False)
+    rng = np.random.default_rng(3)
+    gains = (1 + rng.normal(0, np.sqrt(0.5), 400_000)) ** 2 - 3 * rng.normal(0, np.sqrt(0.5), 400_000) ** 2
+    for decrease in (2.0, 4.0, 7.0):
+        pvalues = [less_bias(decrease, "mean", [law], 0.05, np.random.default_rng(i)) for i in range(40)]
+        assert np.mean(pvalues) == pytest.approx(float((gains >= decrease).mean()), rel=0.35, abs=0.006)
+    assert less_bias(-1.0, "mean", [law], 0.05, rng) == 1
+    assert less_bias(5.0, "none", [law], 0.05, rng) == 1
+
+
+def test_the_law_of_a_gain_has_no_unit() -> None:
+    values, se, others = np.array([2.0, -1.0, 0.5]), np.array([0.5, 0.8, 1.0]), (1 - np.eye(3)) / 2
+    pvalues = []
+    for unit in (1.0, 100.0):
+        law = NormalErrors(Detected(unit * values, unit * se, np.full(3, np.inf)), others, 3, False)
+        pvalues.append(less_bias(unit**2 * 1.5, "positive_part", [law], 0.05, np.random.default_rng(1)))
+    assert pvalues[0] == pytest.approx(pvalues[1], rel=1e-9)

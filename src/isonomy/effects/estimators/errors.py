@@ -296,8 +296,8 @@ def effects_of(
     else:
         rest = total_of_others(moments.n.sum(-1) * tops, in_rest & there)
     with np.errstate(divide="ignore", invalid="ignore"):
-        predicted, observed = (np.where(there, top / tops[2], np.nan) for top in tops[:2])
-        return GroupEffects(predicted, observed, rest[0] / rest[2], rest[1] / rest[2])
+        ratios = [np.where(there, top / tops[2], np.nan) for top in tops[:2]] + [top / rest[2] for top in rest[:2]]
+    return GroupEffects(*(np.where(np.isfinite(ratio), ratio, np.nan) for ratio in ratios))  # a control mean of 0
 
 
 def statuses(moments: ArmMoments, formula: Formula, law: Fieller, known: FloatArray | None) -> tuple[Status, ...]:

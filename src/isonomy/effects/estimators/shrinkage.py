@@ -178,6 +178,7 @@ class LeastRisk:
         steps of 0.01 between 0 and 1. With ``lambda b, c: (b - c) ** 2`` it is "mse_plus".
     """
 
+    name: ClassVar[str] = "least_risk"
     loss: Loss
 
     @property
@@ -353,7 +354,7 @@ def mean_answered(array: FloatArray, axis: int | tuple[int, ...] = -1) -> FloatA
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Model:
+class NormalErrors:
     """The errors of a partition as normal means, found on one half of the rows and judged on the other.
 
     ``detected``: the mean of the errors found on all halves, with the standard errors of a half. ``others``: the
@@ -386,7 +387,7 @@ class Model:
 
 
 def less_bias(
-    decrease: float, strategy: AnyStrategy, models: Sequence[Model], alpha: float, rng: np.random.Generator
+    decrease: float, strategy: AnyStrategy, models: Sequence[NormalErrors], alpha: float, rng: np.random.Generator
 ) -> float:
     """P-value of "on average over samples like this one, no less squared bias is left than without correction".
 
