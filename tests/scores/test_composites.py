@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import isonomy as iso
 from isonomy.errors import UsageError
@@ -58,3 +59,72 @@ def test_many_rows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isonomy.scores.composites.MOST_ROWS", 100)
     with pytest.raises(UsageError, match="data: 200 rows; composite scores are compared on at most 100"):
         composite_parity(two_scores(100), **ROLES)
+
+
+def test_better_weights_and_joint_calibration_as_computed_by_hand() -> None:
+    """Against plain least squares with a sandwich over users, and Hotelling's law of Y - S times a quadratic basis."""
+    data = two_scores(400, slope=0.8)
+    size = data["g"].size
+    data |= {"m": np.arange(size) // 2}
+    used = np.array([2.0, 1.0])
+    result = composite_parity(data, **ROLES, user="m", weights=used.tolist())
+    S, Y = np.column_stack([data["a"], data["b"]]), np.column_stack([data["u"], data["v"]]).astype(float)
+    root = np.full(size, 0.5) ** 0.5  # two rows a user, half a vote each
+    slopes = np.linalg.lstsq(S * root[:, None], Y * root[:, None], rcond=None)[0]
+    np.testing.assert_allclose(result.slopes, slopes, rtol=1e-10)
+    best = slopes @ used
+    np.testing.assert_allclose(result.better_weights(used.tolist()), best, rtol=1e-10)
+    assert result.better is not None
+    error = (Y @ used - S @ best)[:, None] * S
+    scores = sum(error[k::2] for k in range(2))
+    bread = np.linalg.inv(S.T @ S)
+    covariance = bread @ (scores.T @ scores) @ bread
+    np.testing.assert_allclose(result.better.se, np.sqrt(np.diagonal(covariance)), rtol=1e-8)
+    gap = best - used
+    wald = float(gap @ np.linalg.inv(covariance) @ gap)
+    np.testing.assert_allclose(result.better.pvalue, stats.chi2.sf(wald, 2), rtol=1e-8)
+    np.testing.assert_allclose(result.better.error, np.mean((Y @ used - S @ used) ** 2), rtol=1e-10)
+    pvalues = []
+    for k in range(2):
+        basis = np.column_stack([np.ones(size), S, S[:, 0] ** 2, S[:, 0] * S[:, 1], S[:, 1] ** 2])
+        people = (Y[:, k] - S[:, k])[:, None] * basis
+        people = people[::2] + people[1::2]
+        n, p = people.shape
+        center, spread = people.mean(axis=0), np.cov(people.T)
+        square = n * center @ np.linalg.solve(spread, center)
+        pvalues.append(stats.f.sf(square * (n - p) / (p * (n - 1)), p, n - p))
+    holm = np.minimum(1, [2 * min(pvalues), max(max(pvalues), 2 * min(pvalues))])
+    np.testing.assert_allclose(sorted(test.pvalue for test in result.joint), holm, rtol=1e-6)
+
+
+def test_weights_in_production_are_one_weighted_score() -> None:
+    """Scaling the weights scales the difference; a tolerance can be shown."""
+    data = two_scores(slope=0.7)
+    one, twice = (composite_parity(data, **ROLES, weights=[k * 0.5, k * 0.5]) for k in (1.0, 2.0))
+    assert one.to_frame().shape[0] == 1
+    np.testing.assert_allclose(twice.disparity, 2 * one.disparity, rtol=5e-3)  # other bins of the score axis
+    np.testing.assert_allclose(twice.pvalues, one.pvalues, atol=0.02)
+    tolerant = composite_parity(two_scores(4_000), **ROLES, weights=[0.5, 0.5], tolerance=0.5)
+    assert tolerant.verdict is iso.Verdict.WITHIN_TOLERANCE
+    with pytest.raises(UsageError, match=r"weights: .*give a finite number for each of the 2 scores"):
+        composite_parity(data, **ROLES, weights=[1.0])
+
+
+def test_a_reversed_order_is_a_violation_of_composites() -> None:
+    rng = np.random.default_rng(2)
+    a, b, g = rng.random(3_000), rng.random(3_000), np.repeat(["x", "y"], 1_500)
+    data = {"a": a, "b": b, "g": g, "u": rng.random(3_000) < 0.9 - 0.8 * a, "v": rng.random(3_000) < 0.9 - 0.8 * b}
+    both, alone = composite_parity(data, **ROLES), composite_parity(data, **ROLES, order=False)
+    assert both.ordering_verdict is iso.Verdict.VIOLATION
+    assert "one group has higher outcomes at lower scores" in both.headline()
+    assert alone.orders == ()
+    assert alone.verdict is iso.Verdict.INCONCLUSIVE
+
+
+def test_skewed_composites_have_no_verdict() -> None:
+    rng = np.random.default_rng(3)
+    a, b, g = rng.random(2_100), rng.random(2_100), np.repeat(["x", "y"], [100, 2_000])
+    u, v = a * rng.lognormal(0, 1.5, 2_100), b * rng.lognormal(0, 1.5, 2_100)
+    result = composite_parity({"a": a, "b": b, "g": g, "u": u, "v": v}, **ROLES, order=False)
+    assert np.isnan(result.pvalues).all()
+    assert iso.Status.SKEWED in result.status

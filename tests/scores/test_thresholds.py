@@ -515,3 +515,64 @@ def test_infinite_scores_are_missing(engine: Any, value: float) -> None:
     np.testing.assert_allclose(found.rate_after, expected.rate_after, rtol=1e-9)
     assert found.size.tolist() == expected.size.tolist()
     assert found.provenance.dropped == {"s": 600}
+
+
+# ---- thresholds in force
+
+
+def test_thresholds_in_force_are_the_test_at_shifted_scores() -> None:
+    """Each group's outcomes at its own threshold, as if its scores were distances from it."""
+    data = margins(4_000, power=1.5)
+    roles = {"outcome": "y", "score": "s", "groups": "g", "user": "m"}
+    in_force = {"a": 0.4, "b": 0.55}
+    shifted = data | {"s": data["s"] - np.where(data["g"] == "a", 0.4, 0.55)}
+    found, by_hand = (
+        marginal_outcomes(columns, threshold=t, **roles) for columns, t in ((data, in_force), (shifted, 0.0))
+    )
+    for name in ("estimate", "reference", "disparity", "se", "pvalues"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(by_hand, name))
+    assert found.threshold == {"g=a": 0.4, "g=b": 0.55}
+    assert "0.400 for g=a and 0.550 for g=b" in found.null
+
+
+@pytest.mark.parametrize("target", ["tpr", "outcome_at_margin"])
+def test_moving_thresholds_again_arrives_where_one_threshold_does(target: Any) -> None:
+    """With the share selected kept, the equal thresholds do not depend on those before."""
+    data = margins(20_000, power=1.5)
+    roles = {"outcome": "y", "score": "s", "groups": "g", "target": target, "rng": 0, "resamples": 100}
+    again = equalize_thresholds(data, threshold={"a": 0.4, "b": 0.45}, **roles)
+    once = equalize_thresholds(data, threshold=0.4, capacity=again.overall_before, **roles)
+    np.testing.assert_allclose(again.thresholds, once.thresholds, atol=0.001 if target == "tpr" else 0.03)
+    assert again.verdict is iso.Verdict.VIOLATION
+    np.testing.assert_array_equal(again.to_frame()["reference"], [0.4, 0.45])
+    assert np.all(again.thresholds_low <= again.thresholds)
+    assert np.all(again.thresholds <= again.thresholds_high)
+    selected = data["s"] >= np.where(data["g"] == "a", 0.4, 0.45)
+    np.testing.assert_allclose(again.rate_before, [selected[data["g"] == g].mean() for g in ("a", "b")])
+    again.plot()
+    assert "threshold moves from 0.4" in again.summary()
+
+
+def test_groups_that_were_not_shown_to_differ_move_together() -> None:
+    data = margins(5_000)
+    result = equalize_thresholds(data, **(AT_HALF | {"threshold": {"a": 0.5, "b": 0.5}}), capacity=0.3, rng=0)
+    steps = result.thresholds - result.present
+    assert steps[0] == pytest.approx(steps[1])
+
+
+def test_all_combinations_of_several_columns_get_a_threshold() -> None:
+    data = margins(8_000, power=1.5)
+    data["h"] = np.where(np.arange(16_000) % 2 == 0, "m", "f")
+    both = equalize_thresholds(data, **(AT_HALF | {"groups": ["g", "h"]}), target="tpr", rng=0, resamples=100)
+    joined = {**data, "gh": np.char.add(data["g"], data["h"])}
+    one = equalize_thresholds(joined, **(AT_HALF | {"groups": "gh"}), target="tpr", rng=0, resamples=100)
+    np.testing.assert_array_equal(both.thresholds, one.thresholds)
+    assert both.labels == tuple(f"g={g} & h={h}" for g in "ab" for h in "fm")
+
+
+def test_thresholds_in_force_name_every_group() -> None:
+    data = margins(500)
+    with pytest.raises(UsageError, match=r"threshold: no threshold for b; .* each of the groups: a, b"):
+        equalize_thresholds(data, **(AT_HALF | {"threshold": {"a": 0.4}}))
+    with pytest.raises(UsageError, match="threshold: there is no group 'c'"):
+        marginal_outcomes(data, **(AT_HALF | {"threshold": {"a": 0.4, "b": 0.5, "c": 0.6}}))

@@ -15,7 +15,7 @@ import narwhals as nw
 import numpy as np
 
 from isonomy.errors import UsageError
-from isonomy.frames import Group, Groups, Request, aggregate
+from isonomy.frames import Group, Groups, Request, Source, aggregate
 from isonomy.frames.adapt import Lazy
 from isonomy.frames.groups import ROW_COUNT, ROW_GROUP, with_groups
 from isonomy.frames.sums import sums_at
@@ -186,6 +186,17 @@ def with_votes(rows: ScoreRows, groups: tuple[Group, ...], more: Mapping[str, st
     return with_groups(frame.with_columns(vote.alias(VOTE)), rows.grouping, groups)
 
 
+def in_parts(plan: MetricsPlan) -> tuple[Source, str, int]:
+    """The table with a column that has the number of each row's part of the people, and how many parts there are."""
+    rows = next(iter(plan.scores.values()))
+    source, part = rows.source, rows.source.fresh("part")
+    if rows.person is None:
+        number = source.fresh("row")
+        return source.numbered(number).with_columns({part: nw.col(number) % PARTS}), part, PARTS
+    frame, parts = dealt(source.frame, rows.person, part, PARTS)
+    return source.derived(frame), part, parts
+
+
 def read_parts(rows: ScoreRows, groups: tuple[Group, ...], axis: Axis, part: str, parts: int) -> FloatArray:
     """Votes, votes times outcomes and votes times scores (3, parts, groups, BINS) of each part of the people."""
     frame = with_votes(rows, groups, {_PART: part})
@@ -260,15 +271,7 @@ def estimate(sums: Mapping[str, ScoreSums], plan: MetricsPlan) -> tuple[dict[str
 
 def jackknife(sums: Mapping[str, ScoreSums], plan: MetricsPlan) -> dict[str, Any]:
     """The measures without each part of the people (``replicates``: parts, measures, lines), and their errors."""
-    first = next(iter(plan.scores.values()))
-    source, person, part = first.source, first.person, first.source.fresh("part")
-    if person is None:
-        number = source.fresh("row")
-        source = source.numbered(number)
-        source, parts = source.with_columns({part: nw.col(number) % PARTS}), PARTS
-    else:
-        frame, parts = dealt(source.frame, person, part, PARTS)
-        source = source.derived(frame)
+    source, part, parts = in_parts(plan)
     replicates = []
     for name, score in sums.items():
         table = score.tables[0]

@@ -100,7 +100,8 @@ def fit_map(
 def joined(score: FloatArray, outcome: FloatArray, vote: FloatArray, axis: Axis) -> tuple[FloatArray, ...]:
     """The mean score, the votes and the votes times outcomes in each of 256 bins of the axis that has rows."""
     place = axis.bins.index(score) // (BINS // 256)
-    mass, total, moment = (np.bincount(place, vote * values, 256) for values in (np.ones(score.size), outcome, score))
+    weighted = (vote, vote * outcome, vote * score)
+    mass, total, moment = (np.bincount(place, values, 256).astype(np.float64) for values in weighted)
     occupied = mass > 0
     return moment[occupied] / mass[occupied], mass[occupied], total[occupied]
 
