@@ -55,6 +55,7 @@ from isonomy.monitoring import Monitor, MonitorResult, mixture, monitor
 from isonomy.options import RowOptions
 from isonomy.projection import Discerning, ProjectionResult, project
 from isonomy.results import Evidence, Status, Verdict, from_json
+from isonomy.results.theme import dark
 from isonomy.scores import (
     CalibrationMetrics,
     CompositeResult,
@@ -123,6 +124,7 @@ __all__ = [
     "correction_risk",
     "crossfit",
     "cut",
+    "dark",
     "detectable_disparity",
     "disparity_scorer",
     "equalize_thresholds",

@@ -134,6 +134,7 @@ def choices(entries: Sequence[Entry]) -> tuple[tuple[str, ...], ...]:
             result, decided = entry.result, entry.decided
             points = name == "tolerance" and result is not None and result.units().get("disparity") == "points"
             setting = f"{name.capitalize()}: {phrases.points(value) if points else phrases.number(value)}"
-            who = (decided.by, decided.on, decided.why) if decided else (wording.NOT_RECORDED,) * 3
+            date = decided.on.replace("-", "\u2011") if decided else ""  # a date is not broken between two lines
+            who = (decided.by, date, decided.why) if decided else (wording.NOT_RECORDED,) * 3
             rows.setdefault((setting, *map(visible, who)), []).append(str(number))
     return tuple((setting, phrases.listed(numbers, 20), *who) for (setting, *who), numbers in rows.items())
