@@ -117,7 +117,7 @@ def test_a_grid_says_what_it_leaves_out() -> None:
 
 def test_sentences_are_about_what_was_tested() -> None:
     both, alone, paper = (ask(scored(slope=0.6), **o) for o in ({}, {"order": False}, {"method": "published"}))
-    assert "or higher scores mean lower outcomes" in both.headline()
+    assert "in different groups, and higher scores mean lower outcomes when groups are compared." in both.headline()
     assert "higher scores mean" not in alone.headline() + paper.headline()
     checked = " ".join(why for result in (both, paper) for _, why in result.assumptions())
     assert checked.count("at least 10 people with the outcome") == 1
