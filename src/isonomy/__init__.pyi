@@ -61,6 +61,7 @@ from isonomy.monitoring import Monitor, MonitorResult, mixture, monitor
 from isonomy.options import RowOptions
 from isonomy.projection import Discerning, ProjectionResult, project
 from isonomy.results import Evidence, Status, Verdict, from_json
+from isonomy.results.theme import dark
 from isonomy.scores import (
     CalibrationMetrics,
     CompositeResult,
@@ -132,6 +133,7 @@ __all__ = [
     "correction_risk",
     "crossfit",
     "cut",
+    "dark",
     "detectable_disparity",
     "discover",
     "disparity_scorer",

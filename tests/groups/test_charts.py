@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 import isonomy as iso
+from isonomy.groups import charts
+from isonomy.results import theme
 
 RATE_P: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": "g"}
 TOGETHER = iso.likelihood(interval="simultaneous")
@@ -109,5 +111,68 @@ def test_many_metrics_are_counted_as_pairs() -> None:
     rng = np.random.default_rng(0)
     table = {"g": np.repeat(np.arange(45), 20), "y": rng.integers(0, 2, 900), "p": rng.integers(0, 2, 900)}
     result = iso.flag(table, metric="equalized_odds", outcome="y", prediction="p", groups="g", min_size=2)
-    assert "of 90 group-metric pairs" in str(result.plot().to_dict()["title"])
+    assert "of 90 group-metric pairs" in str(result.plot().to_dict()["vconcat"][0]["title"])
     assert result.findings()[0].startswith("None of 90 group-metric pairs was shown to differ")
+
+
+CROSSED = {
+    "p": np.concatenate([np.repeat([1, 0], [k, 500 - k]) for k in (100, 250, 260, 400)]),
+    "race": np.repeat(["x", "x", "y", "y"], 500),
+    "sex": np.repeat(["f", "m", "f", "m"], 500),
+}
+BOTH: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": ["race", "sex"], "depth": 2}
+
+
+def boxes(chart: dict[str, Any]) -> list[dict[str, Any]]:
+    return next(rows for rows in chart["datasets"].values() if "flagged" in rows[0])
+
+
+def test_intersections_are_boxes_and_flagged_ones_have_a_frame() -> None:
+    result = iso.flag(CROSSED, **BOTH)
+    chart = result.plot().to_dict()
+    drawn = {(box["row"], box["column"]): box for box in boxes(chart)}
+    assert set(drawn) == {(a, b) for a in ("x", "y", "(all)") for b in ("f", "m", "(all)")} - {("(all)", "(all)")}
+    flagged = {result.labels[i] for i, verdict in enumerate(result.verdicts) if verdict.value == "violation"}
+    assert {box["group"] for box in drawn.values() if box["flagged"]} == flagged
+    assert drawn["x", "f"]["text"] == "-30.5"
+    (frame,) = [
+        layer
+        for part in chart["hconcat"]
+        for layer in part["layer"]
+        if layer.get("transform") == [{"filter": "datum.flagged"}]
+    ]
+    assert frame["mark"]["filled"] is False
+    single = iso.flag(CROSSED, **{**BOTH, "depth": 1}).plot().to_dict()
+    assert "hconcat" not in single
+
+
+def test_each_metric_has_a_panel() -> None:
+    table = {**CROSSED, "y": np.resize([1, 0], 2_000)}
+    options: dict[str, Any] = {"metric": ["tpr", "fpr"], "prediction": "p", "outcome": "y", "groups": "race"}
+    panels = iso.flag(table, **options).plot().to_dict()["vconcat"]
+    titles = [panel["title"] if isinstance(panel["title"], str) else panel["title"]["text"] for panel in panels]
+    assert [title.partition(":")[0] for title in titles] == ["True positive rate", "False positive rate"]
+    axes = {layer["encoding"]["x"].get("title") for panel in panels for layer in panel["layer"]} - {None}
+    assert axes == {f"{name} positive rate minus that of the population, in points" for name in ("true", "false")}
+
+
+def test_the_comparator_has_a_color_of_its_own_and_the_threshold_a_label() -> None:
+    chart = iso.adverse_impact(steps(0.5, 0.45, 0.3), prediction="p", groups="g").plot().to_dict()
+    rows = next(rows for rows in chart["datasets"].values() if "verdict" in rows[0])
+    assert [(row["group"], row["verdict"]) for row in rows][-1] == ("g=g0", "reference")
+    axes = [layer["encoding"]["x"]["axis"] for layer in chart["layer"] if "axis" in layer["encoding"]["x"]]
+    assert axes
+    assert all(0.8 in axis["values"] for axis in axes)
+    colors = next(layer["encoding"]["color"]["scale"] for layer in chart["layer"] if "color" in layer["encoding"])
+    assert dict(zip(colors["domain"], colors["range"], strict=True))["reference"] == theme.REFERENCE
+
+
+def test_rates_have_intervals_of_their_own_where_the_result_has_them() -> None:
+    result = iso.flag(steps(0.3, 0.5), **RATE_P)
+    part = charts._rates(result, np.array([0, 1]), "selection rate", result.estimate - 0.03, result.estimate + 0.03)
+    drawn = part.to_dict()
+    (rows,) = [rows for rows in drawn["datasets"].values() if "value" in rows[0]]
+    assert [(row["value"], round(row["low"], 2), round(row["high"], 2)) for row in rows] == [
+        (0.3, 0.27, 0.33),
+        (0.5, 0.47, 0.53),
+    ]

@@ -859,7 +859,7 @@ def test_round_trip_suppression_and_plot(lender: dict[str, Any]) -> None:
     assert withheld[small].all()
     assert np.array_equal(hidden.estimate[~withheld], result.estimate[~withheld])
     chart = result.plot().to_dict()
-    assert chart["layer"]
+    assert chart["hconcat"][0]["layer"]
 
 
 def test_a_detectable_disparity_lies_beyond_the_tolerance() -> None:

@@ -304,7 +304,8 @@ def test_it_is_stored_whole() -> None:
 def test_the_published_table_is_the_first_page() -> None:
     pages = result().pages()
     first = next(iter(pages.values()))
-    assert list(first) == ["table", "group", "n", "selected", "estimate", "disparity", "against"]
+    names = ["table", "group", "n", "selected", "estimate", "disparity", "ci_low", "ci_high", "against", "difference"]
+    assert list(first) == names
     assert list(pages)[-1] == "Shortfalls"
 
 
@@ -315,7 +316,7 @@ def test_weights_have_columns_of_their_own() -> None:
     assert set(people) <= set(weighted.to_frame().columns)
     assert not set(people) & set(result().to_frame().columns)
     pages = weighted.pages()
-    assert list(pages["The table as it is published"])[2:7] == ["n", "selected", *people, "estimate"]
+    assert list(pages["Rates and impact ratios"])[2:7] == ["n", "selected", *people, "estimate"]
     assert list(pages["Shortfalls"])[2:] == [*people, "shortfall", "shortfall_parity"]
     assert weighted.headings()["selected"] == "Rows selected"
     assert iso.from_json(weighted.to_json()).findings() == weighted.findings()

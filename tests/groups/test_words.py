@@ -119,7 +119,7 @@ def test_a_column_with_one_value_is_told() -> None:
         result = ask(table, metric="selection_rate", prediction="p", groups=["g", "country"])
         assert "there is nobody to compare them with: country=EU." in " ".join(result.findings())
         named = ask(DATA, reference={"g": "a"}, **RATE)
-        assert "nobody is left" not in " ".join(named.findings())
+        assert "there is nobody" not in " ".join(named.findings())
 
 
 def test_the_highest_group_is_not_said_to_be_compared_with_itself() -> None:
@@ -141,3 +141,38 @@ def test_a_difference_is_told_beside_the_tolerance_that_was_set() -> None:
     unclear = [i for i, verdict in enumerate(result.verdicts) if verdict is Verdict.INCONCLUSIVE]
     neither = [text for text in told if text.endswith("nor one within it was shown.")]
     assert len(neither) == len(unclear) == 1
+
+
+def test_people_whose_group_is_not_recorded_are_neither_favored_nor_disfavored() -> None:
+    table = {
+        "p": np.repeat([1, 0, 1, 0, 1, 0], [500, 500, 800, 200, 100, 900]),
+        "g": np.repeat(np.array(["a", "b", None], dtype=object), 1_000),
+    }
+    result = iso.flag(table, missing_group="level", **RATE)
+    ways = dict(zip(result.labels, result.direction, strict=True))
+    assert ways == {"g=a": "favored", "g=b": "favored", "g=(missing)": ""}
+    assert {verdict.value for verdict in result.verdicts} == {"violation"}
+    told = result.findings()
+    assert "Favored: g=b and g=a. Neither, because the group is not recorded: g=(missing)." in told[0]
+    assert next(text for text in told if text.startswith("g=(missing):")).endswith("A difference was shown.")
+
+
+def test_impact_has_three_facts_in_three_columns() -> None:
+    table = {"p": np.repeat([1, 0, 1, 0], [700, 1_300, 800, 1_200]), "g": np.repeat(["a", "b"], 2_000)}
+    result = iso.adverse_impact(table, prediction="p", groups="g")
+    page = result.pages()["Three facts about each ratio"]
+    headings = [result.described(page)[name].title for name in page]
+    assert headings[2:7] == [
+        "Impact ratio", "Observed below 0.800", "Shown to differ from equal rates", "p‑value of equal rates",
+        "Shown to be below 0.800",
+    ]  # fmt: skip
+    assert result.marks()["inconclusive"] == "Not shown"  # not 'inconclusive' next to p < 0.001
+    assert [text.split(".")[0] for text in result.findings()[:1]] == ["2 categories were compared"]
+    assert "is below 0.800 for no category" in result.findings()[0]
+
+
+def test_unknown_categories_have_bounds_without_sampling_error() -> None:
+    group = np.array(["a"] * 400 + ["b"] * 400 + [None] * 40, dtype=object)
+    table = {"p": np.resize([1, 0, 1, 1, 0], 840), "g": group}
+    told = iso.adverse_impact(table, prediction="p", groups="g", missing_group="level").findings()
+    assert any("in these data lies between" in text and "do not include sampling error." in text for text in told)

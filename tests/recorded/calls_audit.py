@@ -8,6 +8,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from datetime import date
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,8 @@ EVERYTHING: dict[str, Any] = {
     "tests": [
         {"kind": "flag", "metric": "tpr", "depth": 2},
         {"kind": "flag", "id": "strict", "title": "A heading", "metric": "fpr", "reference": {"race": "White"},
-         "groups": "race", "tolerance": 0.01, "truth": ["Nothing was planted."]},
+         "groups": "race", "tolerance": 0.01, "truth": ["Nothing was planted."],
+         "decided": {"by": "The committee", "on": date(2026, 1, 15), "why": "smaller gaps do not matter"}},
         {"kind": "flag", "metric": {"name": "thin", "value": "prediction", "binary": True,
          "where": [{"column": "age", "op": "<", "value": 40}]},
          "groups": [{"column": "age", "edges": [30, 50]}, YOUNG]},

@@ -26,7 +26,7 @@ def flag(**options: object) -> Evidence:
 
 def test_a_ratio_is_worked_out_with_the_counts_of_the_report() -> None:
     result = iso.adverse_impact(LENDER, **WHITE)
-    assert worked(result) == "race=Black: 407/808 (50.4 %) divided by 2,795/3,592 (77.8 %) is 0.647."
+    assert worked(result).startswith("race=Black: 407/808 (50.4 %) divided by 2,795/3,592 (77.8 %) is 0.647.")
     assert pytest.approx(0.647, abs=5e-4) == 407 / 808 / (2_795 / 3_592)
 
 
@@ -67,7 +67,7 @@ def test_who_chose_is_on_the_first_page() -> None:
         Entry(name="c", kind="adverse_impact", result=iso.adverse_impact(LENDER, **WHITE)),
     ]
     assert choices(entries) == (
-        ("Tolerance: 2.0 points", "1 and 2", "Model Risk Committee", "2026-01-15", "smaller gaps do not matter"),
+        ("Tolerance: 2.0 points", "1 and 2", "Model Risk Committee", "2026‑01‑15", "smaller gaps do not matter"),
         ("Threshold: 0.800", "3", "not recorded", "not recorded", "not recorded"),
     )
     page = html(document(entries=tuple(entries)))
@@ -93,3 +93,14 @@ def test_every_printed_page_has_the_title_the_number_and_the_fingerprint() -> No
     assert css_text('"}</style>') == '"\\000022\\00007d\\00003c\\00002fstyle\\00003e"'
     assert page.count("</style>") == 1
     assert "SHA" not in html(document()).partition("</style>")[0]
+
+
+def test_standard_deviations_are_worked_out() -> None:
+    lender = {**LENDER, "sex": np.resize(["f", "m"], 4_400)}
+    result = iso.adverse_impact(lender, **WHITE)
+    text = worked(result)
+    assert "808 times 3,202/4,400, which is 588.0, would be expected" in text
+    total, hits = 4_400.0, 3_202.0
+    spread = np.sqrt(808 * 3_592 * hits * (total - hits) / (total**2 * (total - 1)))
+    assert f"divided by a standard deviation of {spread:.2f}" in text
+    assert f"is −{abs((407 - 808 * hits / total) / spread):.1f} standard deviations." in text

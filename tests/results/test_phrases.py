@@ -187,3 +187,27 @@ def test_no_sentence_of_a_report_is_python() -> None:
     assert all("refit with them, or use unknown=" in text for text in called)
     assert python.search("Give tolerance= to ask more.")
     assert python.search("adjust='by'")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shares", "shown"),
+    [
+        (0.946, 1.01, False, ("0.946", "1.010")),
+        (-0.0814, 0.208, False, ("-0.0814", "0.2080")),
+        (0.0002, 0.186, True, ("0.02", "18.60")),
+        (0.194, 0.219, True, ("19.4", "21.9")),
+        (-0.0002, 12.3, False, ("0.00", "12.30")),
+        (0.0, float("inf"), False, ("0.00", "infinity")),
+        (1e-9, 0.5, False, ("1.00e-09", "0.500")),
+    ],
+)
+def test_both_ends_of_an_interval_have_equal_decimals(
+    low: float, high: float, shares: bool, shown: tuple[str, str]
+) -> None:
+    assert phrases.ends(low, high, shares=shares) == shown
+
+
+def test_a_sentence_begins_with_a_capital_and_a_name_is_left_alone() -> None:
+    assert phrases.capital("women: 5 of 9 approved.") == "Women: 5 of 9 approved."
+    assert phrases.capital("race=Black: 5 of 9.") == "race=Black: 5 of 9."
+    assert phrases.capital("") == ""

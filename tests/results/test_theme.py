@@ -9,6 +9,7 @@ import altair as alt
 import numpy as np
 import pytest
 
+import isonomy as iso
 from isonomy.results import Verdict, theme
 from support.fakes import HOSTILE, fake
 
@@ -91,3 +92,14 @@ def test_pictures_hold_no_script(chart: alt.TopLevelMixin) -> None:
     assert "<script" not in svg
     assert theme.to_png(chart, scale=1.0).startswith(b"\x89PNG")
     assert "<svg" in theme.to_svg(fake().plot())
+
+
+def test_a_dark_chart_is_dark_and_has_light_letters() -> None:
+    chart = iso.dark(fake().plot())
+    red, green, blue, _ = corner(theme.to_png(chart, scale=1.0))
+    assert max(red, green, blue) < 50
+    config = theme.specification(chart)["config"]
+    for name in ("axis", "legend", "header"):
+        assert config[name]["labelColor"] == theme.LIGHT
+    assert config["range"] == theme.CONFIG["range"]  # the same colors on both
+    assert theme.specification(fake().plot())["config"]["background"] == "white"

@@ -253,10 +253,10 @@ def test_rates_are_in_percent_and_outcomes_if_they_are_shares(columns: dict[str,
     margin = equalize_thresholds(columns, **READ)
     assert margin.units()["marginal_after"] == "%"
     assert margin.units()["marginal_se"] == "points"
-    assert f"Common outcome at the margin: {100 * margin.target:.1f} %." in margin.findings()[0]
+    assert f"the same outcome at the margin in every group, {100 * margin.target:.1f} %." in margin.findings()[0]
     money = equalize_thresholds(columns | {"y": 7.0 * columns["y"]}, **READ)
     assert not [name for name in money.units() if name.startswith("marginal")]
-    assert f"Common outcome at the margin: {money.target:.2f}." in money.findings()[0]
+    assert f"the same outcome at the margin in every group, {money.target:.2f}." in money.findings()[0]
     rates = equalize_thresholds(columns, **READ, target="tpr")
     assert rates.units()["tpr_before"] == rates.units()["rate_after"] == "%"
     assert set(rates.units()) <= {*rates.table(), "probability"}
@@ -290,9 +290,9 @@ def test_metrics_have_the_readers_words(columns: dict[str, Any]) -> None:
     told = equalize_thresholds(open_source(columns, labels=words), **READ, target="tpr", change="all")
     share = "share approved among those who repaid"
     assert f"the {share} is the same in all groups" in told.null
-    assert told.findings()[0].startswith(f"Common {share}: ")
-    assert f"; {share} from " in told.findings()[1]
-    assert "; share approved from " in told.findings()[1]
+    assert told.findings()[0].startswith(f"The new thresholds aim at the same {share} in every group, ")
+    assert f"; the {share} goes from " in told.findings()[1]
+    assert "; the share approved goes from " in told.findings()[1]
     assert "more approved (95 % interval" in " ".join(told.findings())
     assert told.headings()["tpr_before"] == f"{share} before"
     assert told.headings()["rate_after"] == "share approved after"
@@ -303,7 +303,7 @@ def test_metrics_have_the_readers_words(columns: dict[str, Any]) -> None:
     assert "true positive rate" not in " ".join(told.summary().split())
     assert "true positive rate" in " ".join(ours.split())
     value = equalize_thresholds(open_source(columns, labels=words), **READ, target="predictive_value")
-    assert "Common precision: " in value.findings()[0]  # under the metric's other name
+    assert "the same precision in every group" in value.findings()[0]  # under the metric's other name
 
 
 def _of_the_selected(seed: int = 0) -> dict[str, Any]:

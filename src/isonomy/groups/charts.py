@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from isonomy.groups.proxy import ProxyEvidence
 
 _BOXES = ["#E9A26B", "#F4F2EE", "#6BA6CC"]  # lower, equal, higher: black letters can be read on each
-_ALL, _PAIRS = "all", 3  # the margin of a table of intersections, and how many tables are drawn
+_ALL, _PAIRS = "(all)", 3  # the margin of a table of intersections, and how many tables are drawn
 _RATIO_WORDS = (
-    "{violation: 'shown to be below the threshold', within_tolerance: 'shown to reach the threshold'}[datum.label]"
-    " || datum.label"
+    "{violation: 'shown to be below the threshold', within_tolerance: 'shown to reach the threshold', "
+    "inconclusive: 'neither was shown', reference: 'comparator'}[datum.label] || datum.label"
 )
 
 
@@ -123,7 +123,13 @@ def _crossed(result: GroupEvidence, drawn: IntArray) -> list[alt.LayerChart]:
 def _boxes(result: GroupEvidence, pair: tuple[str, ...], drawn: IntArray, flagged: Sequence[bool]) -> alt.LayerChart:
     places = [dict(result.groups[i].items) for i in drawn]
     inside = [k for k, items in enumerate(places) if set(items) <= set(pair)]
-    first, second = ([str(places[k].get(name, _ALL)) for k in inside] for name in pair)
+    alone = {group.items[0]: group.label for group in result.groups if len(group.items) == 1}
+    named = {item: str(item[1]) if "=" in label else theme.short(label, 24) for item, label in alone.items()}
+
+    def level(name: str, items: Mapping[str, object]) -> str:
+        return named.get((name, items[name]), str(items[name])) if name in items else _ALL
+
+    first, second = ([level(name, places[k]) for k in inside] for name in pair)
     value = result.link.delta(result.disparity[drawn[inside]])
     unit, ratio = result.units().get("disparity", ""), result.link.ratio
     shown = [phrases.percent(x) if unit else phrases.number(x) for x in result.disparity[drawn[inside]].tolist()]
@@ -134,20 +140,20 @@ def _boxes(result: GroupEvidence, pair: tuple[str, ...], drawn: IntArray, flagge
         "value:Q", legend=None, scale=alt.Scale(domain=[-most, 0.0, most], range=_BOXES, interpolate="rgb")
     )
     axes = (
-        alt.Axis(grid=False, domain=False, ticks=False),
-        alt.Axis(grid=False, domain=False, ticks=False, labelAngle=0, orient="top"),
+        alt.Axis(grid=False, domain=False, ticks=False, labelPadding=6),
+        alt.Axis(grid=False, domain=False, ticks=False, labelAngle=0, labelLimit=64, orient="top"),
     )
     y = alt.Y("row:N", title=pair[0], sort=_last(first), axis=axes[0])
     x = alt.X("column:N", title=pair[1], sort=_last(second), axis=axes[1])
     base = alt.Chart(theme.data(columns)).encode(x=x, y=y, tooltip=["group:N", "text:N", "flagged:N"])
     frame = base.transform_filter("datum.flagged").mark_rect(filled=False, stroke="black", strokeWidth=2.5)
-    title = f"Intersections{', in points' if unit else ', ratios' if ratio else ''}"
+    title = f"Intersections{', in points' if unit else ' (ratios)' if ratio else ''}"
     return alt.layer(
         base.mark_rect().encode(color=color), frame, base.mark_text(color="black", fontSize=12).encode(text="text:N")
     ).properties(
         width=alt.Step(66),
         height=alt.Step(26),
-        title=alt.TitleParams(title, subtitle=["Framed: a difference was shown.", f"“{_ALL}”: one column alone."]),
+        title=alt.TitleParams(title, subtitle=["Framed: a difference was shown."]),
     )
 
 

@@ -845,7 +845,7 @@ class AdverseImpactResult(ProxyEvidence):
         others = [int(i) for i in compared if self.status[i] is not Status.REFERENCE]
         order = [i for i in self.ranking() if i in others][:MOST_GROUPS]
         scored = [] if self.median is None else [words.MEDIAN.format(phrases.number(self.median, 6))]
-        best = [] if self.named else [words.against_best("category selected most often")]
+        best = [] if self.named else [words.against_best(f"category {self.chosen} most often")]
         overview = words.impact_overview(self, others, compared.size)
         return (overview, *scored, *(words.impact_finding(self, i) for i in order), *best)
 

@@ -802,6 +802,8 @@ def impact_headings(r: AdverseImpactResult) -> dict[str, str]:
         "pvalue": "p‑value of equal rates",
         "verdict": f"Shown to be below {threshold}",
         "adjusted_pvalue": f"Adjusted p‑value of {threshold} or more",
+        "shortfall": f"More {r.chosen} to reach {threshold}",
+        "shortfall_parity": f"More {r.chosen} to reach equal rates",
     }
 
 

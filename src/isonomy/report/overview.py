@@ -65,12 +65,30 @@ def worked(result: Evidence) -> str:
         if abs(mine - other - value) < 1e-9:
             return visible(f"{label}{own} minus {rest} is {shown}.")
         if abs(mine / other - value) < 1e-9:
-            return visible(f"{label}{own} divided by {rest} is {shown}.")
+            return visible(f"{label}{own} divided by {rest} is {shown}.{_deviations(result, columns, i)}")
+        if abs(1.0 - mine / other - value) < 1e-9:
+            return visible(f"{label}1 minus {own} divided by {rest} is {shown}.")
         if abs(mine / (1 - mine) / (other / (1 - other)) - value) < 1e-9:
             odds, others = (phrases.number(rate / (1 - rate)) for rate in (mine, other))
             parts = f"odds of {odds} ({own}) divided by odds of {others} ({rest})"
             return visible(f"{label}{parts} are {shown}.")
     return ""
+
+
+def _deviations(result: Evidence, columns: Columns, i: int) -> str:
+    """How many standard deviations the number selected is from the number expected at equal rates; empty if unknown."""
+    deviations = float(columns["deviations"][i]) if "deviations" in columns else np.nan
+    if np.isnan(deviations) or deviations == 0:
+        return ""
+    rows, others = float(columns["n"][i]), _others(result, i)[0]
+    selected, theirs = (float(columns[name][i]) * n for name, n in (("estimate", rows), ("reference", others)))
+    total, share = rows + others, selected + theirs
+    expected = rows * share / total
+    return (
+        f" At equal rates, {rows:,.0f} times {share:,.0f}/{total:,.0f}, which is {expected:,.1f}, would be expected; "
+        f"{selected:,.0f} minus {expected:,.1f}, divided by a standard deviation of "
+        f"{(selected - expected) / deviations:,.2f}, is {deviations:,.1f} standard deviations."
+    ).replace("-", "−")
 
 
 def _against(result: Evidence, columns: Columns, i: int) -> str:
@@ -116,6 +134,7 @@ def choices(entries: Sequence[Entry]) -> tuple[tuple[str, ...], ...]:
             result, decided = entry.result, entry.decided
             points = name == "tolerance" and result is not None and result.units().get("disparity") == "points"
             setting = f"{name.capitalize()}: {phrases.points(value) if points else phrases.number(value)}"
-            who = (decided.by, decided.on, decided.why) if decided else (wording.NOT_RECORDED,) * 3
+            date = decided.on.replace("-", "\u2011") if decided else ""  # a date is not broken between two lines
+            who = (decided.by, date, decided.why) if decided else (wording.NOT_RECORDED,) * 3
             rows.setdefault((setting, *map(visible, who)), []).append(str(number))
     return tuple((setting, phrases.listed(numbers, 20), *who) for (setting, *who), numbers in rows.items())

@@ -253,6 +253,7 @@ def gloss(
     explained = {word: GLOSSARY[word].replace("selected", chosen) for word in words}
     meanings = [f"{name[:1].upper()}{name[1:]}{named[word]}: {explained[word]}." for word, name in words.items()]
     meaning = question.meaning(options) if callable(question.meaning) else question.meaning
+    meaning = meaning.replace("selected means", f"{chosen} means")
     roles = _roles(options, " ".join([*question.speaks_of, *(GLOSSARY[word] for word in words)]), chosen)
     return " ".join(filter(None, [meaning, *meanings, *roles, adjusted(options), phrases.designed(options)]))
 

@@ -119,7 +119,8 @@ def panel(
         shape = alt.Shape("verdict:N", scale=alt.Scale(domain=verdicts, range=shapes[: len(verdicts)]))
         if any(columns.get("direction", ())):
             ways = {"disfavored": "triangle-down", "favored": "triangle-up", "": "circle"}
-            named = alt.Legend(title=None, orient="bottom", values=list(ways)[:2])
+            symbols = {"symbolFillColor": theme.RULE, "symbolStrokeColor": theme.RULE}  # on white and on dark
+            named = alt.Legend(title=None, orient="bottom", values=list(ways)[:2], **symbols)
             shape = alt.Shape(
                 "direction:N", scale=alt.Scale(domain=list(ways), range=list(ways.values())), legend=named
             )

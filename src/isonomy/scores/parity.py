@@ -446,7 +446,7 @@ class ParityResult(OrderedEvidence, OutcomeEvidence):
     def pages(self) -> Mapping[str, Columns]:
         """The pairs, then the differences at each score."""
         pairs, scores = self.paged(words.PARITY_PAGES).items()
-        starts = self.starts()
+        starts = sorted(self.starts(), key=lambda i: np.nan_to_num(self.pair_adjusted_pvalue[i], nan=2.0))
         return dict([(pairs[0], {name: [values[i] for i in starts] for name, values in pairs[1].items()}), scores])
 
     def key_line(self) -> int | None:

@@ -671,7 +671,9 @@ class ThresholdsResult(Evidence):
 
     def headings(self) -> Mapping[str, str]:
         """What readers call the columns: metrics as sentences call them."""
-        return {**super(ThresholdsResult, self).headings(), **words.target_headings(self.metrics, self.words)}
+        targets = words.target_headings(self.metrics, self.words)
+        changes = {"selected_change": f"More or fewer {self.chosen}"}
+        return {**super(ThresholdsResult, self).headings(), **changes, **targets}
 
     # ---- words
 
@@ -703,7 +705,7 @@ class ThresholdsResult(Evidence):
             words.common_target(self),
             *([words.shared_threshold(shared, moves=np.ndim(self.threshold) > 0)] if shared else []),
             *(words.threshold_finding(self, k) for k in reported),
-            *(words.selected_finding(self, k) for k in self.moved),
+            *(words.selected_finding(self, k) for k in reported if k in self.moved),
             *costs,
         )
 

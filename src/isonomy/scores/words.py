@@ -557,13 +557,10 @@ def common_target(r: ThresholdsResult) -> str:
     if not r.moved:
         return f"Every group keeps the present threshold. {chosen} overall: {before}."
     name = r.words[r.metric]
-    reached = Status.INFEASIBLE not in r.status
-    aim = (
-        f"bring the {name} of every group to" if reached else f"aim at a common {name}, which not every group reaches:"
-    )
+    missed = ", which not every group reaches" if Status.INFEASIBLE in r.status else ""
     return (
-        f"The new thresholds {aim} {_level(r, r.metric, r.target)}. {chosen} overall: {before} before the change, "
-        f"{after} after it."
+        f"The new thresholds aim at the same {name} in every group, {_level(r, r.metric, r.target)}{missed}. {chosen} "
+        f"overall: {before} before the change, {after} after it."
     )
 
 

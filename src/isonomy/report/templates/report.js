@@ -2,7 +2,7 @@
 (() => {
   const narrow = () => window.innerWidth < 620;
 
-  /* Charts. Colours follow the page through currentColor, so light, dark and print need no second drawing. */
+  /* Charts. Colors follow the page through currentColor, so light, dark and print need no second drawing. */
   const ink = {
     axis: { labelColor: "currentColor", titleColor: "currentColor", domainColor: "currentColor", tickColor: "currentColor",
             gridColor: "currentColor", gridOpacity: 0.12, domainOpacity: 0.4, tickOpacity: 0.4, titleFontWeight: 600 },
