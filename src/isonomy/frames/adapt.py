@@ -20,7 +20,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -54,10 +54,12 @@ def adapt(data: object) -> Adapted:
     """Wrap ``data``, reading nothing but its schema (and a table in memory)."""
     if isinstance(data, (str, Path)):
         return _uniform(nw.from_native(_scan(str(data))), "path", lazy=True)
+    if isinstance(data, JoinedArrays):
+        return _uniform(nw.from_native(data.table).lazy(), data.backend, lazy=False)
     if isinstance(data, (nw.DataFrame, nw.LazyFrame)):
         data = data.to_native()
     if isinstance(data, Mapping):
-        return _uniform(nw.from_native(_from_mapping(data)).lazy(), "mapping", lazy=False)
+        return _uniform(nw.from_native(_from_mapping(data)).lazy(), _library(data.values(), "mapping"), lazy=False)
     _refuse_duplicates(data)
     try:
         frame = nw.from_native(data, pass_through=True)  # anything else comes back unchanged
@@ -297,6 +299,13 @@ def refuse_mixture(name: str, values: Sequence[object]) -> None:
         )
 
 
+class JoinedArrays(NamedTuple):
+    """Arrays as columns of a table, and the library they came from, which tables of results come back in."""
+
+    table: pl.DataFrame
+    backend: str
+
+
 # The name of an array under these arguments, if it has none.
 UNNAMED = {"groups": "group", "given": "stratum"}
 
@@ -309,6 +318,7 @@ def with_arrays(
     ``data`` is None if there are only arrays. ``forms`` has the form of each keyword, such as "column" or "groups".
     """
     columns: dict[str, pl.Series] = {}
+    arrays: list[object] = []
     named = dict(arguments)
     for argument, value in arguments.items():
         form = forms.get(argument)
@@ -316,6 +326,7 @@ def with_arrays(
             continue
         names = []
         for name, values in _arrays(argument, value, alone=data is None or form == "column"):
+            arrays.append(values)
             column = as_column(name, values)
             if name in columns and not columns[name].equals(column):  # another array has the name
                 name = f"{argument} {name}"
@@ -324,10 +335,14 @@ def with_arrays(
         if names:
             named[argument] = names[0] if len(names) == 1 and form != "names" else names
     if columns:
-        return _joined(data, columns), named
+        return JoinedArrays(_joined(data, columns), _library(arrays if data is None else [data])), named
     if data is None:
         raise UsageError("data: give a table, or an array for each column (outcome=y_true, prediction=y_pred, ...).")
     return data, named
+
+
+def _library(parts: Iterable[object], otherwise: str = "polars") -> str:
+    return "pandas" if any(type(part).__module__.partition(".")[0] == "pandas" for part in parts) else otherwise
 
 
 def _arrays(argument: str, value: object, *, alone: bool) -> list[tuple[str, object]]:

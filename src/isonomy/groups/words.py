@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from isonomy.inference import Verdict, inside, rejected
 from isonomy.numerics.status import Status
 from isonomy.results import Note, phrases, register
+from isonomy.results.columns import cell_text
 
 if TYPE_CHECKING:
     from isonomy.groups.certify import CertifyResult
@@ -254,6 +255,34 @@ def flag_overview(r: FlagResult, order: Sequence[int]) -> str:
         f"{number:,} of {counted(tested, several)} {'was' if number == 1 else 'were'} shown to differ from {against}."
     )
     return f"{differ} {' '.join(sides)}{end}"
+
+
+SENTENCES, LISTED = 12, 20  # lines that `summary` describes one by one; groups in its table
+SHOWN_BY = {Verdict.VIOLATION: "*", Verdict.WITHIN_TOLERANCE: "~"}
+
+
+def matrix(r: FlagResult, order: Sequence[int]) -> tuple[str, ...]:
+    """The disparities as lines of text, groups by metrics; ``order``: the tested ones, worst first."""
+    column, metrics = r.described(["disparity"])["disparity"], list(dict.fromkeys(r.metrics))
+    text = [f"{100 * d + 0.0:.1f}" if column.unit and isfinite(d) else cell_text(column, d) for d in r.disparity]
+    cells = {
+        (group.label, metric): f"{text[i].replace('-', '−')}{SHOWN_BY.get(r.verdicts[i], ' ')}"
+        for i, (group, metric) in enumerate(zip(r.groups, r.metrics, strict=True))
+    }
+    labels = list(dict.fromkeys(r.labels[i] for i in order))
+    rows = [[label, *(cells.get((label, metric), "") for metric in metrics)] for label in labels[:LISTED]]
+    head = [column.title, *(f"{metric} " for metric in metrics)]
+    first, *others = (max(map(len, cells)) for cells in zip(head, *rows, strict=True))
+    lines = [
+        "  ".join(
+            [label.ljust(first), *(part.rjust(width) for part, width in zip(parts, others, strict=True))]
+        ).rstrip()
+        for label, *parts in [head, *rows]
+    ]
+    within = f"; {SHOWN_BY[Verdict.WITHIN_TOLERANCE]} shown to lie within the tolerance" if r.tolerance else ""
+    more = f" The {LISTED} worst of {len(labels)} groups." if len(labels) > LISTED else ""
+    end = f"{SHOWN_BY[Verdict.VIOLATION]} shown to differ{within}. Intervals: to_frame(); sentences: findings()."
+    return (*lines, "", f"{end}{more}")
 
 
 def against_best(best: str) -> str:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 KEYS = ("table", "candidate", "criterion", "round", "group", "stratum", "against", "metric", "outcome", "score", "time")
 VOCABULARY = (
     *KEYS,
-    *("size", "n", "estimate", "reference", "disparity", "ci_low", "ci_high", "statistic", "pvalue"),
-    *("adjusted_pvalue", "verdict", "direction", "status"),
+    *("size", "n", "estimate", "estimate_low", "estimate_high", "reference", "disparity", "ci_low", "ci_high"),
+    *("statistic", "pvalue", "adjusted_pvalue", "verdict", "direction", "status"),
 )
 # Headings of columns that are declared without one.
 HEADINGS: dict[str, str] = phrases.WORDS["headings"]
@@ -74,6 +74,8 @@ DESIGN = {
     "effective_clusters": Column("effective_clusters", "Effective number of clusters"),
     "design_effect": Column("design_effect", "Design effect"),
 }
+# Those computed from others that are whole numbers.
+WHOLE = {"rows_needed": Column("rows_needed", whole=True)}
 
 
 def column(
