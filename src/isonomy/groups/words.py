@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from isonomy.groups.disparities import ComparisonPlan, GroupEvidence
     from isonomy.groups.flag import FlagPlan, FlagResult
     from isonomy.groups.impact import AdverseImpactResult
+    from isonomy.groups.models import ModelComparison
     from isonomy.groups.options import Reference
     from isonomy.groups.shrunk import ShrunkResult
 
@@ -850,3 +851,52 @@ def impact_finding(r: AdverseImpactResult, i: int) -> str:
         ends = f"{phrases.number(r.bound_low[i])} and {phrases.number(r.bound_high[i])}"
         sentences.append(f"Whatever the unknown categories are, the ratio lies between {ends}.")
     return " ".join(sentences)
+
+
+# ---- models compared
+
+EVERYBODY = "everybody"
+_NAMED = 8  # groups listed
+
+
+def compared_models(r: ModelComparison) -> str:
+    """The changes for everybody, and the groups in which a metric or a disparity was shown to change."""
+    first, level = r.models[0], phrases.number(100 * (1 - r.alpha), 2)
+    lines = [f"How do the metrics of the models differ on the same {r.rows:,} rows? (No verdict.)", ""]
+    shown: dict[str, list[str]] = {}
+    for i, (other, group, metric) in enumerate(zip(r.candidate, r.group, r.metric, strict=True)):
+        share = r.shares[i]
+        text, unit = (phrases.share, " points") if share else (phrases.number, "")
+        scale = 100.0 if share else 1.0
+
+        def sized(change: float, low: float, high: float, scale: float = scale, unit: str = unit) -> str:
+            numbers = (f"{scale * value + 0.0:+.{1 if unit else 4}f}" for value in (change, low, high))
+            return "{}{unit} ({} to {})".format(*numbers, unit=unit)
+
+        if group == EVERYBODY:
+            size = sized(r.change[i], r.ci_low[i], r.ci_high[i])
+            size = f"{size}, adjusted {phrases.pvalue(r.adjusted_pvalue[i])}" if isfinite(r.pvalue[i]) else "not tested"
+            names = f"{text(r.estimate[i])} with {other}, {text(r.baseline[i])} with {first}"
+            lines.append(f"  - {phrases.metric(metric)}, {EVERYBODY}: {names}; {size}.")
+        elif r.adjusted_pvalue[i] <= r.alpha:
+            size = sized(r.change[i], r.ci_low[i], r.ci_high[i])
+            shown.setdefault("Metrics shown to change", []).append(
+                f"{group}, {phrases.metric(metric)}: {size} with {other}"
+            )
+        if r.disparity_adjusted_pvalue[i] <= r.alpha:
+            size = sized(r.disparity_change[i], r.disparity_low[i], r.disparity_high[i])
+            shown.setdefault("Disparities shown to change", []).append(
+                f"{group}, {phrases.metric(metric)}: {size} with {other}"
+            )
+    for title in ("Metrics shown to change", "Disparities shown to change"):
+        found = shown.get(title, [])
+        more = [f"  - and {len(found) - _NAMED} more, in the table."] if len(found) > _NAMED else []
+        lines += [
+            "",
+            f"{title}: none." if not found else f"{title}:",
+            *(f"  - {text}." for text in found[:_NAMED]),
+            *more,
+        ]
+    return "\n".join(
+        [*lines, "", f"Intervals are {level} %, one line at a time; p-values are adjusted by Holm's method."]
+    )
