@@ -34,12 +34,13 @@ Lazy = nw.LazyFrame[Any]  # rows of an engine, of files, or of a table in memory
 
 ACCEPTED = (
     "a pandas, polars (eager or lazy) or pyarrow table, a DuckDB relation, a PySpark DataFrame, an Ibis "
-    "table, a mapping of arrays, or a path to parquet or csv"
+    "table, a mapping of arrays, or a path to parquet, csv or xlsx"
 )
 MOST_FILES = 100_000  # files and folders visited at most
 _SEPARATORS = (";", "\t", "|")  # of csv files without commas between their columns
 _HEAD = 1_000  # lines read to decide whether commas are decimal points
 _COMMA = r"^\s*[+-]?\d+,\d+\s*$"
+_SPREADSHEETS = (".xlsx", ".xls", ".ods")
 _WILDCARDS = re.compile(r"[*?\[]")
 UNREADABLE = ("run_end_encoded", "decimal256", "union")  # types of Arrow that polars cannot hold
 
@@ -170,12 +171,36 @@ def _scan(pattern: str) -> pl.LazyFrame:
         return pl.scan_parquet(files, glob=False)
     if suffixes.endswith((".csv", ".csv.gz", ".csv.zst")):
         return _scan_csv(files)
-    if suffixes.endswith((".xlsx", ".xls", ".ods")):
-        raise UsageError(f"data: {pattern} is a spreadsheet; save the sheet as CSV, and name that file.")
+    if suffixes.endswith(_SPREADSHEETS):
+        return _read_sheet(files, pattern)
     raise UsageError(
         f"data: {pattern} is neither parquet nor csv (.parquet, .pq, .csv, .csv.gz, .csv.zst). If it is text with a "
         "line of column names on top, rename it to end in .csv."
     )
+
+
+def _read_sheet(files: list[Path], pattern: str) -> pl.LazyFrame:
+    """The only sheet of a spreadsheet; types are inferred from every row."""
+    import polars as pl
+
+    if len(files) > 1:
+        raise UsageError(f"data: {pattern} matches several spreadsheets; save their sheets as CSV.")
+    try:
+        sheets = pl.read_excel(files[0], sheet_id=0, infer_schema_length=None, raise_if_empty=False)
+    except ModuleNotFoundError:
+        raise UsageError(
+            f"data: {pattern} is a spreadsheet; save the sheet as CSV and name that file, or pip install "
+            '"isonomy[excel]".'
+        ) from None
+    except Exception as error:  # those of the reader
+        raise DataError(f"data: {pattern} cannot be read as a spreadsheet: {first_line(error)}") from error
+    filled = {name: sheet for name, sheet in sheets.items() if len(sheet)}
+    if len(filled) > 1:
+        names = ", ".join(repr(name) for name in list(filled)[:10])
+        raise UsageError(f"data: {pattern} has several sheets ({names}); save the one you mean as CSV.")
+    if not filled:
+        raise EmptyFrame(f"data: {pattern} has no rows.")
+    return next(iter(filled.values())).lazy()
 
 
 def _scan_csv(files: str | list[Path]) -> pl.LazyFrame:
@@ -391,19 +416,20 @@ def _joined(data: object, columns: Mapping[str, pl.Series]) -> pl.DataFrame:
 
 
 # The printed form of conditions on one column, and their wording.
-_WORDING = (
-    (re.compile(r"col\((.+?)\)\.__eq__\((.+)\)"), "{} is {}"),
-    (re.compile(r"col\((.+?)\)\.is_in\(other=\[(.+)\]\)"), "{} is one of {}"),
+_COMPARED = {"eq": "is", "ne": "is not", "lt": "is below", "le": "is at most", "gt": "is above", "ge": "is at least"}
+_CONDITIONS = (
+    (re.compile(r"col\(([^()]+)\)\.__(eq|ne|lt|le|gt|ge)__\(([^()]*)\)"), lambda m: f"{m[1]} {_COMPARED[m[2]]} {m[3]}"),
+    (re.compile(r"col\(([^()]+)\)\.is_in\(other=\[([^()]+)\]\)"), lambda m: f"{m[1]} is one of {m[2]}"),
+    (re.compile(r"\.__(and|or)__\(([^()]*)\)"), lambda m: f" {m[1]} {m[2]}"),
 )
 
 
 def in_words(condition: object) -> str:
-    """A condition in words, for the provenance: 'deny is no'."""
+    """A condition in words, for the provenance: 'deny is no'; unchanged if it is more than comparisons."""
     text = repr(condition)
-    for form, words in _WORDING:
-        if match := form.fullmatch(text):
-            return words.format(*match.groups())
-    return text
+    for form, words in _CONDITIONS:
+        text = form.sub(words, text)
+    return text if "(" not in text else repr(condition)
 
 
 def files_at(path: Path, argument: str = "data") -> list[Path]:

@@ -617,7 +617,12 @@ class GroupEvidence(ProxyEvidence):
         if self.proxy:
             without = ("metric", "size", "n", "statistic")
             return {name: v for name, v in Evidence.table(self).items() if name not in without}
-        columns = {**Evidence.table(self), "detectable": self.detectable()}
+        columns = dict(Evidence.table(self))
+        if self.estimate_low is not None:  # next to the estimate
+            ends = {name: columns.pop(name) for name in ("estimate_low", "estimate_high")}
+            place = list(columns).index("estimate") + 1
+            columns = dict([*list(columns.items())[:place], *ends.items(), *list(columns.items())[place:]])
+        columns["detectable"] = self.detectable()
         if self.tolerance is not None:
             columns["rows_needed"] = self.rows_for_tolerance()
         return {name: v for name, v in columns.items() if name != "metric" or len(set(self.metrics)) > 1}

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 KEYS = ("table", "candidate", "criterion", "round", "group", "stratum", "against", "metric", "outcome", "score", "time")
 VOCABULARY = (
     *KEYS,
-    *("size", "n", "estimate", "estimate_low", "estimate_high", "reference", "disparity", "ci_low", "ci_high"),
-    *("statistic", "pvalue", "adjusted_pvalue", "verdict", "direction", "status"),
+    *("size", "n", "estimate", "reference", "disparity", "ci_low", "ci_high", "statistic", "pvalue"),
+    *("adjusted_pvalue", "verdict", "direction", "status"),
 )
 # Headings of columns that are declared without one.
 HEADINGS: dict[str, str] = phrases.WORDS["headings"]
