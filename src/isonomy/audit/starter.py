@@ -76,6 +76,7 @@ class Guess:
     absent: bool = False  # whether an unknown outcome is missing, rather than a value
     design: dict[str, str] = field(default_factory=dict)  # columns that may be the weight and the cluster
     proxy: str = ""  # groups known only by probability, as TOML
+    special: str = ""  # the column that the tests of the field need: a batch, or a job
 
 
 def toml(text: str) -> str:
@@ -128,7 +129,8 @@ def guess(columns: tuple[Profile, ...], field: Field | None = None) -> Guess:
     design = {role: name for role in _WORDS["design"] if (name := _designed(role, free))}
     instead = _INSTEAD if "user" in roles else ""
     checks += [_WORDS["design_checks"][role].format(toml(name), instead) for role, name in design.items()]
-    free = [column for column in free if column.name not in design.values()]
+    special = _column_named(_WORDS["fields"].get(field or "", ""), {c.name for c in free})
+    free = [column for column in free if column.name not in {special, *design.values()}]
     if "prediction" in roles and "outcome" not in {*roles, *undecided}:
         pairs = [column for column in free if column.levels > 1 and _two_valued(column)][:_MOST]
         proposed = [
@@ -140,7 +142,16 @@ def guess(columns: tuple[Profile, ...], field: Field | None = None) -> Guess:
     unused: dict[str, list[str]] = {}
     for column in free:
         unused.setdefault(_reason(column), []).append(column.name)
-    return Guess(roles, groups, tuple(checks), undecided, _obstacle(set(roles), groups, field), unused, design=design)
+    return Guess(
+        roles,
+        groups,
+        tuple(checks),
+        undecided,
+        _obstacle(set(roles), groups, field),
+        unused,
+        design=design,
+        special=special,
+    )
 
 
 def probabilities(data: Path, columns: tuple[Profile, ...]) -> tuple[str, dict[str, str]]:
@@ -393,7 +404,6 @@ def _text(path: str, folder: str, columns: tuple[Profile, ...], guessed: Guess, 
     absent = {column.name for column in columns if column.missing}
     unused = {name for names in guessed.unused.values() for name in names}
     factors = [c.name for c in columns if c.kind == "number" and c.levels > FEW and c.name in unused][:_FACTORS]
-    batches = {name: _column_named(words, unused) for name, words in _WORDS["fields"].items()}
     needed = absent & {role.column for role in guessed.roles.values()}
     needed |= absent & set(factors if field == "lending" else ())
     proposed = absent & {role.column for roles in guessed.undecided.values() for role in roles}
@@ -444,6 +454,5 @@ def _text(path: str, folder: str, columns: tuple[Profile, ...], guessed: Guess, 
         observed=observed,
         factors=factors,
         field=field or "",
-        batches=batches,
         unit_score=score is not None and any(c.unit for c in columns if c.name == score.column),
     )

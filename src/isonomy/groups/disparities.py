@@ -606,7 +606,7 @@ class GroupEvidence(ProxyEvidence):
         choose("column", column, [name for name in table if name not in ("group", "metric")])
         values, blank = table[column], np.nan if isinstance(table[column], np.ndarray) else ""
         cells = dict(zip(zip(self.groups, self.metrics, strict=True), values, strict=True))
-        groups, metrics = (list(dict.fromkeys(keys)) for keys in (self.groups, self.metrics))
+        groups, metrics = list(dict.fromkeys(self.groups)), list(dict.fromkeys(self.metrics))
         columns: dict[str, Any] = {"group": [group.label for group in groups]}
         columns |= {name: np.array([cells.get((group, name), blank) for group in groups]) for name in metrics}
         counts = metrics if self.described([column])[column].count else ()

@@ -36,6 +36,7 @@ from isonomy.numerics.arrays import BoolArray, FloatArray, ObjectArray
 from isonomy.numerics.status import Status
 from isonomy.options import ROW_DEFAULTS, Alpha, Column, RowOptions, Whole, checked
 from isonomy.results import Columns, column
+from isonomy.results.columns import join_tables
 from isonomy.results.evidence import as_frame, read_only
 
 EVERYBODY = words.EVERYBODY
@@ -124,13 +125,7 @@ def compare_models(
     plan = open_models(data, models, {"outcome": outcome, "groups": groups, **rows}, metric, reference, depth)
     sample = plan.read()
     pairs = [(i, place) for i in range(1, len(plan.models)) for place in range(len(plan.metrics))]
-    parts = [plan.compare(sample, *pair, alpha, min_size) for pair in pairs]
-    columns = {
-        name: sum((part[name] for part in parts), ())
-        if isinstance(parts[0][name], tuple)
-        else np.concatenate([part[name] for part in parts])
-        for name in parts[0]
-    }
+    columns = join_tables([plan.compare(sample, *pair, alpha, min_size) for pair in pairs])
     for name in ("pvalue", "disparity_pvalue"):
         columns[name.replace("pvalue", "adjusted_pvalue")] = adjust(columns[name], "holm")
     return ModelComparison(
@@ -202,7 +197,10 @@ class ModelPlan:
 
     def read(self) -> Sample:
         """One pass for all models and metrics: cells if every column is 0/1, otherwise rows."""
-        binary, numeric, values, unit = {}, {}, {}, set()
+        binary: dict[str, Any] = {}
+        numeric: dict[str, Any] = {}
+        values: dict[str, Any] = {}
+        unit: set[str] = set()
         for i, bound in enumerate(self.measures):
             for place, part in enumerate(bound):
                 binary |= {_named(role, i): name for role, name in part.request.binary.items()}
