@@ -233,6 +233,28 @@ ROW_DEFAULTS: dict[str, object] = dict.fromkeys(RowOptions.__annotations__) | {
 }
 
 
+# What other libraries call our keywords.
+OTHER_NAMES = {
+    **dict.fromkeys(("y_true", "y", "label", "labels", "target", "label_column", "actual"), "outcome"),
+    **dict.fromkeys(("y_pred", "yhat", "y_hat", "decision", "predictions"), "prediction"),
+    **dict.fromkeys(("y_score", "y_prob", "y_proba", "proba", "probability", "scores"), "score"),
+    **dict.fromkeys(
+        ("sensitive_features", "sensitive", "protected", "protected_attribute", "prot_attr", "by"), "groups"
+    ),
+    **dict.fromkeys(("control_features", "conditional_on", "strata", "stratify"), "given"),
+    **dict.fromkeys(("tol", "margin", "epsilon", "delta"), "tolerance"),
+    **dict.fromkeys(("sample_weight", "sample_weights", "weights"), "weight"),
+    **dict.fromkeys(("pos_label", "positive_label"), "positive"),
+    **dict.fromkeys(("seed", "random_state"), "rng"),
+    **dict.fromkeys(("df", "frame", "table"), "data"),
+    **dict.fromkeys(("significance", "level"), "alpha"),
+    **dict.fromkeys(("baseline", "privileged", "ref_group", "ref_groups_dict"), "reference"),
+    **dict.fromkeys(("correction", "multipletests"), "adjust"),
+    **dict.fromkeys(("t", "treated", "w"), "treatment"),
+    **dict.fromkeys(("uplift", "cate"), "effect"),
+}
+
+
 def checked(function: Callable[P, R], *, moved: Mapping[str, str] | None = None) -> Callable[P, R]:
     """Check the arguments of every call against the signature's annotations before the function runs.
 
@@ -246,7 +268,9 @@ def checked(function: Callable[P, R], *, moved: Mapping[str, str] | None = None)
             if moved and name in moved:
                 raise UsageError(f"{name}: it has moved; write {moved[name].replace('{}', shown(value))}.")
             if name not in known:
-                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}{near(name, known)}")
+                ours = OTHER_NAMES.get(name.lower())
+                hint = near(name, known) if ours not in known else f". It is called {ours!r} here."
+                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}{hint}")
             check(name, value, known[name])
         return function(*args, **kwargs)
 

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 import isonomy as iso
 from isonomy.audit import Audit, parse
 from isonomy.audit.starter import write_starter
+from isonomy.cli import app
 from isonomy.errors import ConfigError, EmptyFrame, UsageError
 
 RNG = np.random.default_rng(0)
@@ -422,3 +424,73 @@ def test_a_search_for_subgroups_is_proposed_and_not_made(tmp_path: Path) -> None
     done = Audit.from_toml(tmp_path / "audit.toml").run()
     assert [entry.error for entry in done.entries] == [None] * len(done.entries)
     assert isinstance(done["discover-selection_rate"], iso.DiscoverResult)
+
+
+# ---- the tests that a field publishes
+
+
+def mortgages(rows: int = 3_000) -> pl.DataFrame:
+    """Applications decided by people: by credit and income, with some noise; race by probability too."""
+    rng = np.random.default_rng(4)
+    race = rng.choice(["White", "Black", "Hispanic"], rows, p=[0.7, 0.2, 0.1])
+    credit, income = rng.normal(680, 50, rows).round(), rng.lognormal(4, 0.5, rows).round(1)
+    odds = (credit - 660) / 50 + (income - 55) / 60 - 0.5 * (race == "Black") + rng.logistic(size=rows)
+    sure = rng.dirichlet([1, 1, 1], rows) * 0.4 + 0.6 * (race[:, None] == np.array(["White", "Black", "Hispanic"]))
+    columns = {"race": race, "sex": rng.choice(["Female", "Male"], rows), "credit_score": credit, "income": income}
+    columns |= {"loan_amount": rng.lognormal(5, 0.4, rows).round(1), "approved": (odds > 0).astype(int)}
+    return pl.DataFrame(columns | dict(zip(["p_white", "p_black", "p_hispanic"], sure.T, strict=True)))
+
+
+def hires() -> pl.DataFrame:
+    rows = iso.simulate.decisions(3_000, seed=1).frame().rename({"prediction": "hired"}).drop("outcome", "score")
+    return rows.with_columns(job=pl.Series(np.random.default_rng(2).choice(["clerk", "driver", "nurse"], 3_000)))
+
+
+def weeks() -> pl.DataFrame:
+    rows = iso.simulate.decisions(3_000, seed=1).frame()
+    return rows.with_columns(week=pl.Series(np.sort(np.random.default_rng(2).integers(1, 20, 3_000))))
+
+
+FIELDS: dict[str, tuple[Any, set[str]]] = {
+    "lending": (mortgages, {"by-probability", "flag-selection_rate", "adverse_impact", "comparable", "mean-score"}),
+    "hiring": (hires, {"flag-selection_rate", "adverse_impact", "same-job"}),
+    "uplift": (lambda: iso.simulate.uplift(3_000, seed=1).frame(), {"treatment_bias", "evaluate_corrections"}),
+    "monitoring": (weeks, {"monitor-selection_rate"}),
+}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_field_has_the_tests_it_publishes(field: Any, tmp_path: Path) -> None:
+    make, names = FIELDS[field]
+    make().write_csv(tmp_path / "data.csv")
+    write_starter(tmp_path / "data.csv", tmp_path / "audit.toml", field=field)
+    audit = Audit.from_toml(tmp_path / "audit.toml")
+    audit.validate()
+    done = audit.run()
+    assert {entry.name for entry in done.entries} == names
+    assert not re.search(r'#   .*"(week|job)"', (tmp_path / "audit.toml").read_text())  # not among the unused columns
+    assert [entry.name for entry in done.entries if entry.error or not entry.answered] == []
+
+
+def test_impact_ratios_of_hires_are_also_those_of_race_and_sex_together(tmp_path: Path) -> None:
+    hires().write_csv(tmp_path / "data.csv")
+    write_starter(tmp_path / "data.csv", tmp_path / "audit.toml", field="hiring")
+    labels = Audit.from_toml(tmp_path / "audit.toml").run().results["adverse_impact"].labels
+    assert "race Black & sex Female" in {label.replace("=", " ") for label in labels}
+
+
+def test_a_field_without_its_columns_has_no_tests_yet(tmp_path: Path) -> None:
+    hires().write_csv(tmp_path / "data.csv")
+    guesses = write_starter(tmp_path / "data.csv", tmp_path / "audit.toml", field="uplift")
+    assert guesses[-1] == (
+        "No column was recognized as outcome, effect and treatment, which an uplift audit needs: nothing is tested yet."
+    )
+
+
+def test_a_monitor_without_batches_counts_tables(tmp_path: Path) -> None:
+    iso.simulate.decisions(3_000, seed=1).frame().write_csv(tmp_path / "data.csv")
+    write_starter(tmp_path / "data.csv", tmp_path / "audit.toml", field="monitoring")
+    assert "isonomy monitor update" in (tmp_path / "audit.toml").read_text()
+    assert Audit.from_toml(tmp_path / "audit.toml").config.names == ["monitor-selection_rate"]
+    done = CliRunner().invoke(app, ["monitor", "update", str(tmp_path / "audit.toml"), "--batch", "1"])
+    assert done.exit_code in (0, 1), done.output

@@ -224,7 +224,11 @@ def test_compare_fails_if_it_is_told_to(folder: Path, run: Run) -> None:
     assert moved
 
 
-def test_a_spreadsheet_is_refused_with_advice(folder: Path, run: Run) -> None:
+def test_a_spreadsheet_is_refused_with_advice(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(*_: object, **__: object) -> None:
+        raise ModuleNotFoundError("fastexcel")
+
+    monkeypatch.setattr(pl, "read_excel", absent)
     (folder / "decisions.xlsx").write_bytes(b"PK")
     for command in (
         ("init", "decisions.xlsx", "--force"),
@@ -233,3 +237,40 @@ def test_a_spreadsheet_is_refused_with_advice(folder: Path, run: Run) -> None:
         done = run(*command)
         assert done.exit_code == 2
         assert "is a spreadsheet; save the sheet as CSV" in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx"])
+def test_all_numbers_as_a_table(kind: str, folder: Path, run: Run) -> None:
+    if kind == "xlsx":
+        pytest.importorskip("xlsxwriter")
+        pytest.importorskip("fastexcel")
+    run("audit", "audit.toml", "--output", "out")
+    done = run("report", "out/results.json", "--table", f"findings.{kind}")
+    assert done.exit_code == 0
+    assert f"Wrote findings.{kind}" in done.output
+    table = pl.read_csv("findings.csv") if kind == "csv" else pl.read_excel("findings.xlsx")
+    assert {"test", "group", "estimate", "estimate_low", "estimate_high", "verdict"} <= set(table.columns)
+    tests = json.loads((folder / "out" / "results.json").read_text())["tests"]
+    assert table["test"].unique().sort().to_list() == sorted(test["id"] for test in tests)
+
+
+def test_a_table_needs_a_suffix_it_can_write(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("audit", "audit.toml", "--output", "out")
+    assert "ends in none of .csv, .parquet, .xlsx" in run("report", "out/results.json", "--table", "f.docx").output
+
+    def absent(*_: object, **__: object) -> None:
+        raise ModuleNotFoundError("xlsxwriter")
+
+    monkeypatch.setattr(pl.DataFrame, "write_excel", absent)
+    refused = run("report", "out/results.json", "--table", "f.xlsx")
+    assert refused.exit_code == 2
+    assert '"isonomy[excel]"; a .csv file opens in Excel too' in " ".join(refused.output.split())
+
+
+def test_the_terminal_says_why_it_ends_with_1(folder: Path, run: Run) -> None:
+    file = folder / "audit.toml"
+    file.write_text('fail_on = ["violation", "inconclusive"]\n' + file.read_text().replace("fail_on", "# fail_on"))
+    done = run("audit", "audit.toml", "--output", "out")
+    assert done.exit_code == 1
+    assert "Exit code 1." in done.output.splitlines()[-1]
+    assert "on which this audit fails (violation and inconclusive): " in done.output

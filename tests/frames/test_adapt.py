@@ -13,7 +13,7 @@ import pytest
 
 from isonomy import errors
 from isonomy.frames import Request, Sample, collect, open_source
-from isonomy.frames.adapt import adapt, first_line, refuse_mixture
+from isonomy.frames.adapt import adapt, first_line, in_words, refuse_mixture
 from support.engines import ENGINES
 
 Sizes = Callable[..., dict[str, float]]
@@ -195,11 +195,58 @@ def test_paths_of_every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, si
 
 def test_an_empty_file_and_an_unknown_suffix(tmp_path: Path) -> None:
     (tmp_path / "empty.csv").touch()
-    (tmp_path / "table.xlsx").write_text("x")
+    (tmp_path / "table.xyz").write_text("x")
     with pytest.raises(errors.EmptyFrame):
         open_source(tmp_path / "empty.csv")
-    with pytest.raises(errors.UsageError, match="is a spreadsheet; save the sheet as CSV"):
+    with pytest.raises(errors.UsageError, match="is neither parquet nor csv"):
+        open_source(tmp_path / "table.xyz")
+
+
+def test_spreadsheets_need_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(*_: object, **__: object) -> None:
+        raise ModuleNotFoundError("fastexcel")
+
+    (tmp_path / "table.xlsx").write_text("x")
+    monkeypatch.setattr(pl, "read_excel", absent)
+    with pytest.raises(errors.UsageError, match=r'is a spreadsheet; save the sheet as CSV.*"isonomy\[excel\]"'):
         open_source(tmp_path / "table.xlsx")
+
+
+def test_a_spreadsheet_is_read_like_its_csv(tmp_path: Path) -> None:
+    pytest.importorskip("fastexcel")
+    writer = pytest.importorskip("xlsxwriter")
+    table = pl.DataFrame(
+        {"g": ["a", "b"] * 800, "p": [0, 1, 1, 1] * 400, "s": [0.5, 1.0] * 800, "late": [None] * 1599 + [2]}
+    )
+    table.write_excel(tmp_path / "table.xlsx")
+    table.write_csv(tmp_path / "table.csv")
+    one, other = (open_source(tmp_path / f"table.{kind}") for kind in ("xlsx", "csv"))
+    assert one.head(2_000).equals(other.head(2_000))  # with the only value of "late", in the last row
+    book = writer.Workbook(tmp_path / "two.xlsx")
+    for name in ("first", "second"):
+        table.head(3).write_excel(book, worksheet=name)
+    book.close()
+    with pytest.raises(errors.UsageError, match=r"several sheets \('first', 'second'\); save the one you mean"):
+        open_source(tmp_path / "two.xlsx")
+    pl.DataFrame({"g": []}).write_excel(tmp_path / "empty.xlsx")
+    with pytest.raises(errors.EmptyFrame):
+        open_source(tmp_path / "empty.xlsx")
+    (tmp_path / "broken.xlsx").write_bytes(b"PK")
+    with pytest.raises(errors.DataError, match="cannot be read as a spreadsheet"):
+        open_source(tmp_path / "broken.xlsx")
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        (nw.col("age") < 30, "age is below 30"),
+        ((nw.col("age") >= 30) & (nw.col("sex") == "Male"), "age is at least 30 and sex is Male"),
+        (nw.col("race").is_in(["a", "b"]), "race is one of 'a', 'b'"),
+        (nw.col("income").abs() > 3, "col(income).abs().__gt__(3)"),
+    ],
+)
+def test_conditions_in_words(condition: nw.Expr, words: str) -> None:
+    assert in_words(condition) == words
 
 
 def test_a_folder_without_parquet(tmp_path: Path) -> None:

@@ -839,8 +839,18 @@ def test_two_groups_with_a_tolerance_about_the_population_are_two_hypotheses() -
 def test_columns_and_their_order(lender: dict[str, Any]) -> None:
     frame = iso.flag(lender, **RATE).to_frame()
     assert frame.columns == [
-        *("group", "size", "n", "estimate", "reference", "disparity", "ci_low", "ci_high", "statistic"),
-        *("pvalue", "adjusted_pvalue", "verdict", "direction", "status", "detectable"),
+        *("group", "size", "n", "estimate", "estimate_low", "estimate_high", "reference", "disparity"),
+        *(
+            "ci_low",
+            "ci_high",
+            "statistic",
+            "pvalue",
+            "adjusted_pvalue",
+            "verdict",
+            "direction",
+            "status",
+            "detectable",
+        ),
     ]
     assert iso.flag(lender, **RATE, tolerance=0.1).to_frame().columns[-2:] == ["detectable", "rows_needed"]
 

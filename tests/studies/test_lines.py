@@ -15,6 +15,7 @@ from studies import (
     groups,
     impact,
     lines,
+    models,
     projection,
     scores,
     shrunk,
@@ -23,7 +24,7 @@ from studies import (
 )
 from studies.lines import Asked, Line, Page, Run, Section, at_most, each, main, nominal, published, rejected, replace
 
-STUDIES = (groups, impact, comparable, shrunk, projection, alternatives, effects, scores, thresholds, weights)
+STUDIES = (groups, impact, comparable, shrunk, models, projection, alternatives, effects, scores, thresholds, weights)
 PAGES = [study.PAGE for study in STUDIES]
 
 

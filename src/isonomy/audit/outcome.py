@@ -36,6 +36,11 @@ MANIFEST.sha256). report.html opens in any browser and loads nothing from the ne
 """
 
 
+_ESTIMATE = VOCABULARY.index("estimate") + 1
+# The columns of the table of all tests: the common ones, and the limits of the estimate.
+_TABLE = (*VOCABULARY[:_ESTIMATE], "estimate_low", "estimate_high", *VOCABULARY[_ESTIMATE:])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class AuditResult:
     """The results of an audit, by test id. Groups below the audit's minimum size are already withheld."""
@@ -140,15 +145,15 @@ class AuditResult:
         known |= {"run": document.created, "fingerprint": facts.get(FINGERPRINT)}
         rows: list[dict[str, object]] = []
         for entry in self.entries:
-            lines = {} if entry.result is None else {k: v for k, v in entry.result.table().items() if k in VOCABULARY}
+            lines = {} if entry.result is None else {k: v for k, v in entry.result.table().items() if k in _TABLE}
             common = known | {"test": entry.name, "kind": entry.kind, "test_verdict": entry.verdict}
             common |= {"metric": entry.metrics[0]} if len(entry.metrics) == 1 else {}
             length = max(map(len, lines.values()), default=1)
             rows += [common | {name: plain_value(column[i]) for name, column in lines.items()} for i in range(length)]
-        names = (*known, "test", "kind", "test_verdict", *VOCABULARY)
+        names = (*known, "test", "kind", "test_verdict", *_TABLE)
         texts = [[None if (cell := row.get(name)) in (None, "") else str(cell) for name in names] for row in rows]
         frame = pl.DataFrame(texts, schema=dict.fromkeys(names, pl.String), orient="row")
-        numbers = VOCABULARY[VOCABULARY.index("size") : VOCABULARY.index("verdict")]
+        numbers = _TABLE[_TABLE.index("size") : _TABLE.index("verdict")]
         return frame.with_columns(pl.col(numbers).cast(pl.Float64), pl.col("first_date", "last_date").str.to_date())
 
     def write(self, folder: str | Path) -> AuditResult:
@@ -187,13 +192,17 @@ def _fingerprint(results: str) -> str:
 
 
 def write_table(audits: Iterable[AuditResult], path: Path) -> Path:
-    """Write the rows of the audits, one below the other, to a csv or parquet file."""
+    """Write the rows of the audits, one below the other, to a csv, parquet or xlsx file."""
     import polars as pl
 
-    if path.suffix not in (".csv", ".parquet"):
-        raise UsageError(f"table: {str(path)!r} ends in neither .csv nor .parquet.")
+    writers = {".csv": "write_csv", ".parquet": "write_parquet", ".xlsx": "write_excel"}
+    if path.suffix not in writers:
+        raise UsageError(f"table: {str(path)!r} ends in none of {', '.join(writers)}.")
     frame, buffer = pl.concat([audit.to_frame() for audit in audits]), BytesIO()
-    frame.write_csv(buffer) if path.suffix == ".csv" else frame.write_parquet(buffer)
+    try:
+        getattr(frame, writers[path.suffix])(buffer)
+    except ModuleNotFoundError:
+        raise UsageError('table: .xlsx needs pip install "isonomy[excel]"; a .csv file opens in Excel too.') from None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         state.write_bytes(path, buffer.getvalue())

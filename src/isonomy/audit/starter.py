@@ -11,11 +11,12 @@ import os
 import re
 import textwrap
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
+from typing import Literal
 
 from isonomy.audit.config import ROLES, FileColumns
 from isonomy.audit.state import write
@@ -33,6 +34,14 @@ _MOST = 3  # groupings that are used, and columns proposed as the outcome; the o
 _FACTORS = 6  # numbers proposed as factors
 _RAW = 10  # an age column with more values than this holds years, not bands
 _RATES = {"everybody": "tpr", "selected": "ppv", "others": "false_omission_rate"}  # by whose outcome is known
+Field = Literal["lending", "hiring", "uplift", "monitoring"]
+# The roles without which the tests of a field cannot be made.
+_NEEDED: dict[str, tuple[set[str], ...]] = {
+    "lending": ({"prediction"},),
+    "hiring": ({"prediction"},),
+    "monitoring": ({"prediction"},),
+    "uplift": ({"effect", "treatment", "outcome"},),
+}
 _TESTED = ("outcome", "prediction", "score", "effect", "treatment")  # roles of the tests proposed if none can run
 
 
@@ -67,6 +76,7 @@ class Guess:
     absent: bool = False  # whether an unknown outcome is missing, rather than a value
     design: dict[str, str] = field(default_factory=dict)  # columns that may be the weight and the cluster
     proxy: str = ""  # groups known only by probability, as TOML
+    special: str = ""  # the column that the tests of the field need: a batch, or a job
 
 
 def toml(text: str) -> str:
@@ -105,7 +115,7 @@ def sample(data: Path) -> tuple[Profile, ...]:
     return columns
 
 
-def guess(columns: tuple[Profile, ...]) -> Guess:
+def guess(columns: tuple[Profile, ...], field: Field | None = None) -> Guess:
     roles, undecided, checks = _roles(columns)
     taken = {role.column for role in (*roles.values(), *(role for several in undecided.values() for role in several))}
     named = [
@@ -119,7 +129,8 @@ def guess(columns: tuple[Profile, ...]) -> Guess:
     design = {role: name for role in _WORDS["design"] if (name := _designed(role, free))}
     instead = _INSTEAD if "user" in roles else ""
     checks += [_WORDS["design_checks"][role].format(toml(name), instead) for role, name in design.items()]
-    free = [column for column in free if column.name not in design.values()]
+    special = _column_named(_WORDS["fields"].get(field or "", ""), {c.name for c in free})
+    free = [column for column in free if column.name not in {special, *design.values()}]
     if "prediction" in roles and "outcome" not in {*roles, *undecided}:
         pairs = [column for column in free if column.levels > 1 and _two_valued(column)][:_MOST]
         proposed = [
@@ -131,7 +142,16 @@ def guess(columns: tuple[Profile, ...]) -> Guess:
     unused: dict[str, list[str]] = {}
     for column in free:
         unused.setdefault(_reason(column), []).append(column.name)
-    return Guess(roles, groups, tuple(checks), undecided, _obstacle(set(roles), groups), unused, design=design)
+    return Guess(
+        roles,
+        groups,
+        tuple(checks),
+        undecided,
+        _obstacle(set(roles), groups, field),
+        unused,
+        design=design,
+        special=special,
+    )
 
 
 def probabilities(data: Path, columns: tuple[Profile, ...]) -> tuple[str, dict[str, str]]:
@@ -302,9 +322,12 @@ def _describes(column: Profile) -> bool:
     return column.kind in ("binary", "number") or (column.kind == "text" and column.levels <= FEW)
 
 
-def _obstacle(roles: set[str], groups: tuple[str, ...]) -> str:
+def _obstacle(roles: set[str], groups: tuple[str, ...], field: Field | None) -> str:
     """Why nothing can be tested, in a sentence; empty if something can."""
-    testable = ({"prediction"}, {"outcome", "score"}, {"effect", "treatment", "outcome"})
+    testable = _NEEDED.get(field or "", ({"prediction"}, {"outcome", "score"}, {"effect", "treatment", "outcome"}))
+    if field == "uplift" and not testable[0] <= roles:
+        absent = phrases.listed([role for role in _TESTED if role in testable[0] - roles])
+        return f"No column was recognized as {absent}, which an uplift audit needs: nothing is tested yet."
     if not any(needed <= roles for needed in testable):
         return (
             "No column was recognized as a decision (0/1, yes/no or 1/2, with a name such as approved, deny, hired or "
@@ -346,22 +369,28 @@ def compared(data: Path, guessed: Guess) -> Guess:
     return replace(guessed, known=known, checks=(*guessed.checks, *filter(None, [check])))
 
 
+def _column_named(words: str, names: Collection[str]) -> str:
+    """The column with the most informative of these names; empty if there is none."""
+    near = [(place, name) for name in sorted(names) if (place := _closeness(name, words)) is not None]
+    return min(near)[1] if near else ""
+
+
 # ---- the file
 
 
-def write_starter(data: Path, output: Path, *, force: bool = False) -> list[str]:
+def write_starter(data: Path, output: Path, *, force: bool = False, field: Field | None = None) -> list[str]:
     if output.is_dir():
         raise ConfigError(f"{output} is a folder; --output names a file, such as {output / 'audit.toml'}.")
     if output.exists() and not force:
         raise ConfigError(f"{output} exists; --force writes over it, --output names another.")
     columns = sample(data)
     about, groups = probabilities(data, columns)
-    guessed = guess(tuple(column for column in columns if column.name not in groups.values()))
+    guessed = guess(tuple(column for column in columns if column.name not in groups.values()), field)
     guessed = with_proxy(compared(data, guessed), about, groups)
     path = Path(os.path.relpath(data.resolve(), output.resolve().parent)).as_posix()
     folder = "isonomy-report" if output.stem == "audit" else f"{output.stem}-report"
     try:
-        write(output, _text(path, folder, columns, guessed))
+        write(output, _text(path, folder, columns, guessed, field))
     except OSError as error:
         raise ConfigError(f"output: cannot write {output} ({error.strerror}).") from None
     guesses = [f"{role} = {chosen.toml()}" for role, chosen in guessed.roles.items()]
@@ -373,12 +402,15 @@ def write_starter(data: Path, output: Path, *, force: bool = False) -> list[str]
     return guesses + notes + ([guessed.obstacle] if guessed.obstacle else [])
 
 
-def _text(path: str, folder: str, columns: tuple[Profile, ...], guessed: Guess) -> str:
+def _text(path: str, folder: str, columns: tuple[Profile, ...], guessed: Guess, field: Field | None = None) -> str:
     """A commented audit file: it runs as it is, or explains why it has no tests yet."""
     from jinja2 import Environment, StrictUndefined
 
     absent = {column.name for column in columns if column.missing}
+    unused = {name for names in guessed.unused.values() for name in names}
+    factors = [c.name for c in columns if c.kind == "number" and c.levels > FEW and c.name in unused][:_FACTORS]
     needed = absent & {role.column for role in guessed.roles.values()}
+    needed |= absent & set(factors if field == "lending" else ())
     proposed = absent & {role.column for roles in guessed.undecided.values() for role in roles}
     words = tuple(word for word in _NAMES["prediction"].split() if word not in _WORDS["plain"].split())
     decision, score = guessed.roles.get("prediction"), guessed.roles.get("score")
@@ -408,7 +440,6 @@ def _text(path: str, folder: str, columns: tuple[Profile, ...], guessed: Guess) 
         ),
     }
     roles = [name for name in ROLES if name in _NAMES]
-    unused = {name for names in guessed.unused.values() for name in names}
     grouped = {c.name for c in columns if any(toml(c.name) in spec for spec in guessed.groups)}
     described = {name: (FileColumns.model_fields[name].description or "").partition(" (")[0] for name in roles}
     return environment.from_string((files("isonomy.audit") / "starter.toml").read_text(encoding="utf-8")).render(
@@ -428,6 +459,7 @@ def _text(path: str, folder: str, columns: tuple[Profile, ...], guessed: Guess) 
         labeled=labeled,
         observed=observed,
         features=[c.name for c in columns if c.name in grouped | unused and c.levels > 1 and _describes(c)],
-        factors=[c.name for c in columns if c.kind == "number" and c.levels > FEW and c.name in unused][:_FACTORS],
+        factors=factors,
+        field=field or "",
         unit_score=score is not None and any(c.unit for c in columns if c.name == score.column),
     )

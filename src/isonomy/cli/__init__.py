@@ -105,8 +105,12 @@ def demo(
 
 @app.command()
 def init(
-    data: Annotated[Path, typer.Argument(help="A parquet or csv file, or a glob.", show_default=False)],
+    data: Annotated[Path, typer.Argument(help="A parquet, csv or xlsx file, or a glob.", show_default=False)],
     output: Annotated[Path, typer.Option("--output", "-o", help="The audit file to write.")] = Path("audit.toml"),
+    field: Annotated[
+        Literal["lending", "hiring", "uplift", "monitoring"] | None,
+        typer.Option("--for", help="Propose the tests that this field publishes."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -115,7 +119,7 @@ def init(
         from isonomy.audit.starter import write_starter
         from isonomy.cli import show
 
-        show.started(write_starter(data, output, force=force), output)
+        show.started(write_starter(data, output, force=force, field=field), output)
 
 
 @app.command(epilog=EXIT_CODES)
@@ -170,15 +174,20 @@ def report(
         Path | None, typer.Option("--output", "-o", help="Folder for the report. Default: that of the results.")
     ] = None,
     pdf: Annotated[bool, typer.Option("--pdf", help="Also print report.pdf, with an installed Chromium.")] = False,
+    table: Annotated[
+        Path | None, typer.Option("--table", help="Also write all numbers to a .xlsx, .csv or .parquet file.")
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Write the report of an audit from its results.json."""
     with errors(debug):
-        from isonomy.audit.outcome import read_results
+        from isonomy.audit.outcome import read_results, write_table
         from isonomy.cli import show
 
-        folder = output or results.parent
-        show.wrote(read_results(results).write_report(folder, pdf=pdf))
+        audit, folder = read_results(results), output or results.parent
+        show.wrote(audit.write_report(folder, pdf=pdf))
+        if table is not None:
+            show.wrote([write_table([audit], table)])
 
 
 @app.command(epilog="Exit codes: 1 what --fail-on names has happened; 3 nothing could be compared.")
@@ -196,7 +205,7 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
     table: Annotated[
         Path | None,
-        typer.Option("--table", help="A .csv or .parquet file for all numbers: a row per group, metric and audit."),
+        typer.Option("--table", help="A .xlsx, .csv or .parquet file for all numbers: a row per group, metric, audit."),
     ] = None,
     debug: Debug = False,
 ) -> None:

@@ -20,7 +20,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -34,12 +34,13 @@ Lazy = nw.LazyFrame[Any]  # rows of an engine, of files, or of a table in memory
 
 ACCEPTED = (
     "a pandas, polars (eager or lazy) or pyarrow table, a DuckDB relation, a PySpark DataFrame, an Ibis "
-    "table, a mapping of arrays, or a path to parquet or csv"
+    "table, a mapping of arrays, or a path to parquet, csv or xlsx"
 )
 MOST_FILES = 100_000  # files and folders visited at most
 _SEPARATORS = (";", "\t", "|")  # of csv files without commas between their columns
 _HEAD = 1_000  # lines read to decide whether commas are decimal points
 _COMMA = r"^\s*[+-]?\d+,\d+\s*$"
+_SPREADSHEETS = (".xlsx", ".xls", ".ods")
 _WILDCARDS = re.compile(r"[*?\[]")
 UNREADABLE = ("run_end_encoded", "decimal256", "union")  # types of Arrow that polars cannot hold
 
@@ -54,10 +55,12 @@ def adapt(data: object) -> Adapted:
     """Wrap ``data``, reading nothing but its schema (and a table in memory)."""
     if isinstance(data, (str, Path)):
         return _uniform(nw.from_native(_scan(str(data))), "path", lazy=True)
+    if isinstance(data, JoinedArrays):
+        return _uniform(nw.from_native(data.table).lazy(), data.backend, lazy=False)
     if isinstance(data, (nw.DataFrame, nw.LazyFrame)):
         data = data.to_native()
     if isinstance(data, Mapping):
-        return _uniform(nw.from_native(_from_mapping(data)).lazy(), "mapping", lazy=False)
+        return _uniform(nw.from_native(_from_mapping(data)).lazy(), _library(data.values(), "mapping"), lazy=False)
     _refuse_duplicates(data)
     try:
         frame = nw.from_native(data, pass_through=True)  # anything else comes back unchanged
@@ -168,12 +171,36 @@ def _scan(pattern: str) -> pl.LazyFrame:
         return pl.scan_parquet(files, glob=False)
     if suffixes.endswith((".csv", ".csv.gz", ".csv.zst")):
         return _scan_csv(files)
-    if suffixes.endswith((".xlsx", ".xls", ".ods")):
-        raise UsageError(f"data: {pattern} is a spreadsheet; save the sheet as CSV, and name that file.")
+    if suffixes.endswith(_SPREADSHEETS):
+        return _read_sheet(files, pattern)
     raise UsageError(
         f"data: {pattern} is neither parquet nor csv (.parquet, .pq, .csv, .csv.gz, .csv.zst). If it is text with a "
         "line of column names on top, rename it to end in .csv."
     )
+
+
+def _read_sheet(files: list[Path], pattern: str) -> pl.LazyFrame:
+    """The only sheet of a spreadsheet; types are inferred from every row."""
+    import polars as pl
+
+    if len(files) > 1:
+        raise UsageError(f"data: {pattern} matches several spreadsheets; save their sheets as CSV.")
+    try:
+        sheets = pl.read_excel(files[0], sheet_id=0, infer_schema_length=None, raise_if_empty=False)
+    except ModuleNotFoundError:
+        raise UsageError(
+            f"data: {pattern} is a spreadsheet; save the sheet as CSV and name that file, or pip install "
+            '"isonomy[excel]".'
+        ) from None
+    except Exception as error:  # those of the reader
+        raise DataError(f"data: {pattern} cannot be read as a spreadsheet: {first_line(error)}") from error
+    filled = {name: sheet for name, sheet in sheets.items() if len(sheet)}
+    if len(filled) > 1:
+        names = ", ".join(repr(name) for name in list(filled)[:10])
+        raise UsageError(f"data: {pattern} has several sheets ({names}); save the one you mean as CSV.")
+    if not filled:
+        raise EmptyFrame(f"data: {pattern} has no rows.")
+    return next(iter(filled.values())).lazy()
 
 
 def _scan_csv(files: str | list[Path]) -> pl.LazyFrame:
@@ -297,6 +324,13 @@ def refuse_mixture(name: str, values: Sequence[object]) -> None:
         )
 
 
+class JoinedArrays(NamedTuple):
+    """Arrays as columns of a table, and the library they came from, which tables of results come back in."""
+
+    table: pl.DataFrame
+    backend: str
+
+
 # The name of an array under these arguments, if it has none.
 UNNAMED = {"groups": "group", "features": "feature", "given": "stratum"}
 
@@ -309,6 +343,7 @@ def with_arrays(
     ``data`` is None if there are only arrays. ``forms`` has the form of each keyword, such as "column" or "groups".
     """
     columns: dict[str, pl.Series] = {}
+    arrays: list[object] = []
     named = dict(arguments)
     for argument, value in arguments.items():
         form = forms.get(argument)
@@ -316,6 +351,7 @@ def with_arrays(
             continue
         names = []
         for name, values in _arrays(argument, value, alone=data is None or form == "column"):
+            arrays.append(values)
             column = as_column(name, values)
             if name in columns and not columns[name].equals(column):  # another array has the name
                 name = f"{argument} {name}"
@@ -324,10 +360,14 @@ def with_arrays(
         if names:
             named[argument] = names[0] if len(names) == 1 and form != "names" else names
     if columns:
-        return _joined(data, columns), named
+        return JoinedArrays(_joined(data, columns), _library(arrays if data is None else [data])), named
     if data is None:
         raise UsageError("data: give a table, or an array for each column (outcome=y_true, prediction=y_pred, ...).")
     return data, named
+
+
+def _library(parts: Iterable[object], otherwise: str = "polars") -> str:
+    return "pandas" if any(type(part).__module__.partition(".")[0] == "pandas" for part in parts) else otherwise
 
 
 def _arrays(argument: str, value: object, *, alone: bool) -> list[tuple[str, object]]:
@@ -376,19 +416,20 @@ def _joined(data: object, columns: Mapping[str, pl.Series]) -> pl.DataFrame:
 
 
 # The printed form of conditions on one column, and their wording.
-_WORDING = (
-    (re.compile(r"col\((.+?)\)\.__eq__\((.+)\)"), "{} is {}"),
-    (re.compile(r"col\((.+?)\)\.is_in\(other=\[(.+)\]\)"), "{} is one of {}"),
+_COMPARED = {"eq": "is", "ne": "is not", "lt": "is below", "le": "is at most", "gt": "is above", "ge": "is at least"}
+_CONDITIONS = (
+    (re.compile(r"col\(([^()]+)\)\.__(eq|ne|lt|le|gt|ge)__\(([^()]*)\)"), lambda m: f"{m[1]} {_COMPARED[m[2]]} {m[3]}"),
+    (re.compile(r"col\(([^()]+)\)\.is_in\(other=\[([^()]+)\]\)"), lambda m: f"{m[1]} is one of {m[2]}"),
+    (re.compile(r"\.__(and|or)__\(([^()]*)\)"), lambda m: f" {m[1]} {m[2]}"),
 )
 
 
 def in_words(condition: object) -> str:
-    """A condition in words, for the provenance: 'deny is no'."""
+    """A condition in words, for the provenance: 'deny is no'; unchanged if it is more than comparisons."""
     text = repr(condition)
-    for form, words in _WORDING:
-        if match := form.fullmatch(text):
-            return words.format(*match.groups())
-    return text
+    for form, words in _CONDITIONS:
+        text = form.sub(words, text)
+    return text if "(" not in text else repr(condition)
 
 
 def files_at(path: Path, argument: str = "data") -> list[Path]:

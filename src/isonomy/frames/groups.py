@@ -25,6 +25,7 @@ import numpy as np
 
 from isonomy.errors import OneGroup, UnknownColumn, UnknownOption, UsageError, WrongType
 from isonomy.frames.adapt import Lazy
+from isonomy.frames.adapt import in_words as condition_in_words
 from isonomy.frames.expressions import DType, Schema, is_text, missing
 from isonomy.frames.sums import code_column
 from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
@@ -80,7 +81,7 @@ class Where:
     condition: nw.Expr
 
     def __str__(self) -> str:
-        return f"{self.name}, where {self.condition}"
+        return f"{self.name}, where {condition_in_words(self.condition)}"
 
 
 # What callers write under ``groups``.

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from isonomy.errors import BadWeight, UsageError, near, refuse_percent
+from isonomy.errors import BadWeight, UsageError, choose, near, refuse_percent
 from isonomy.frames import Grouping, Groups, MetricLike, Request, Sample
 from isonomy.frames.expressions import Scalar, flag
 from isonomy.frames.groups import CONDITION, belongs, in_words
@@ -441,6 +441,7 @@ def _rows_of(answer: Sample, measure: Measure, plan: ComparisonPlan) -> MetricRo
 for _part in (To, Widest, Effects):
     storable(_part)
 
+RATES = ("estimate", "estimate_low", "estimate_high", "reference", "raw_estimate", "raw_reference")
 EXAMPLES = 20  # of many strata, the largest and the most different ones that a report shows
 MOST_GROUPS = 1_000  # groups described in words; the table has them all
 
@@ -491,6 +492,8 @@ class GroupEvidence(ProxyEvidence):
     size: FloatArray = column("Rows in group", count=True)
     n: FloatArray = column("Rows counted", count=True)
     estimate: FloatArray = column()
+    estimate_low: FloatArray | None = column("Estimate from", default=None)
+    estimate_high: FloatArray | None = column("Estimate to", default=None)
     reference_value: FloatArray = column(name="reference")
     disparity: FloatArray = column("Difference")
     ci_low: FloatArray = column("Interval from")
@@ -590,7 +593,7 @@ class GroupEvidence(ProxyEvidence):
         """The strata with enough rows on both sides, one row per group and stratum."""
         if self.effects is None:
             raise UsageError("by_stratum: there are no strata; call flag or certify with given=<column>.")
-        return as_frame(self._by_stratum(self.effects), backend, self.provenance.backend)
+        return as_frame(self._by_stratum(self.effects), backend, self.provenance.backend, ("n", "reference_n"))
 
     def _by_stratum(self, effects: Effects) -> Columns:
         known = np.flatnonzero(~np.isnan(effects.estimate))
@@ -603,12 +606,29 @@ class GroupEvidence(ProxyEvidence):
 
     # The table.
 
+    def wide(self, column: str = "estimate", backend: str | None = None) -> Any:
+        """One row per group and one column per metric: the ``column`` of `to_frame`, such as ``"disparity"``."""
+        table = self.table()
+        choose("column", column, [name for name in table if name not in ("group", "metric")])
+        values, blank = table[column], np.nan if isinstance(table[column], np.ndarray) else ""
+        cells = dict(zip(zip(self.groups, self.metrics, strict=True), values, strict=True))
+        groups, metrics = list(dict.fromkeys(self.groups)), list(dict.fromkeys(self.metrics))
+        columns: dict[str, Any] = {"group": [group.label for group in groups]}
+        columns |= {name: np.array([cells.get((group, name), blank) for group in groups]) for name in metrics}
+        counts = metrics if self.described([column])[column].count else ()
+        return as_frame(columns, backend, self.provenance.backend, counts)
+
     def table(self) -> Columns:
         """One row per group and metric."""
         if self.proxy:
             without = ("metric", "size", "n", "statistic")
             return {name: v for name, v in Evidence.table(self).items() if name not in without}
-        columns = {**Evidence.table(self), "detectable": self.detectable()}
+        columns = dict(Evidence.table(self))
+        if self.estimate_low is not None:  # next to the estimate
+            ends = {name: columns.pop(name) for name in ("estimate_low", "estimate_high")}
+            place = list(columns).index("estimate") + 1
+            columns = dict([*list(columns.items())[:place], *ends.items(), *list(columns.items())[place:]])
+        columns["detectable"] = self.detectable()
         if self.tolerance is not None:
             columns["rows_needed"] = self.rows_for_tolerance()
         return {name: v for name, v in columns.items() if name != "metric" or len(set(self.metrics)) > 1}
@@ -658,7 +678,7 @@ class GroupEvidence(ProxyEvidence):
         """Shares in percent, and their differences in points."""
         if not self.all_shares:
             return {}
-        rates = dict.fromkeys(("estimate", "reference", "raw_estimate", "raw_reference"), "%")
+        rates = dict.fromkeys(RATES, "%")
         strata = ("unconditional", "accounted", "accounted_low", "accounted_high")
         differences = ("disparity", "ci_low", "ci_high", "detectable", *strata, *proxy_words.DIFFERENCES)
         rates |= {"lacking": "%", "overlap_difference": "points"}

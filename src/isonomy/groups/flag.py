@@ -142,12 +142,13 @@ def flag(
     Returns
     -------
     FlagResult
-        ``to_frame()`` has one row per group: group, size, n, estimate, reference, disparity, ci_low, ci_high,
-        statistic, pvalue, adjusted_pvalue, verdict, direction, status, detectable (the smallest disparity that these
-        rows would have shown four times in five) and, with a tolerance, rows_needed (the rows with which a group that
-        does not differ would be shown within it as often). ``widest()`` is the largest gap between groups. With
-        ``given``, ``estimate`` and ``reference`` are adjusted for the factors, and further columns hold the unadjusted
-        numbers and how much of the disparity the factors account for.
+        ``to_frame()`` has one row per group: group, size, n, estimate, estimate_low, estimate_high, reference,
+        disparity, ci_low, ci_high, statistic, pvalue, adjusted_pvalue, verdict, direction, status, detectable (the
+        smallest disparity that these rows would have shown four times in five) and, with a tolerance, rows_needed (the
+        rows with which a group that does not differ would be shown within it as often). ``wide("estimate")`` has one
+        row per group and one column per metric. ``widest()`` is the largest gap between groups. With ``given``,
+        ``estimate`` and ``reference`` are adjusted for the factors, estimate_low and estimate_high are absent, and
+        further columns hold the unadjusted numbers and how much of the disparity the factors account for.
 
     Notes
     -----
@@ -157,6 +158,9 @@ def flag(
     0/1 is compared with F on Welch's degrees of freedom and, with fewer than 30 rows on a side, is Welch's t squared.
     T of a skewed difference is reduced by Hall's transformation; groups with too few rows even for that have the status
     ``skewed`` and no verdict.
+
+    estimate_low and estimate_high are the limits of the metric itself, one group at a time: Wilson's for a rate,
+    Student's for a mean; with weights or clusters, at the critical value of the design.
 
     The reference is estimated from the same rows, and its error is part of the test. The paper's Theorem 2 ignores it,
     and so does ``method="published"``. The statistic is that of the paper's sections 3 and 4, its Algorithms G.2 to
@@ -378,7 +382,9 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
         columns |= _account_for_factors(solvers, plan.alpha)
     elif plan.given is not None:
         columns |= account_for_strata(solvers[0].sums, plan.base_scale, plan.alpha)
-    if plan.given is not None:
+    if plan.given is None:
+        columns["estimate_low"], columns["estimate_high"] = comparison.metric_limits(solvers, plan.alpha)
+    else:
         columns |= {
             "deviations": np.where(tested, judged(effects).root(plan.link.equal), np.nan),
             "shortfall": np.where(shares.astype(bool), (reference - columns["estimate"]) * columns["n"], np.nan),
@@ -706,6 +712,11 @@ class FlagResult(GroupEvidence):
             *([words.decided_otherwise(self)] if self.otherwise else []),
             *words.banded(self),
         )
+
+    def screen(self) -> tuple[str, ...]:
+        """Of several metrics in many groups, the disparities: groups by metrics, worst first."""
+        many = len(set(self.metrics)) > 1 and len(self.groups) > words.SENTENCES and not self.proxy
+        return words.matrix(self, [i for i in self.ranking() if not np.isnan(self.pvalue[i])]) if many else ()
 
     def hide(self, small: BoolArray) -> Self:
         """A copy without the numbers of the lines that are ``small``, and without the sentence that names groups."""

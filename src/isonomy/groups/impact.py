@@ -285,10 +285,16 @@ class ImpactPlan(Plan):
         levels = dict(reference.items) if isinstance(reference, Group) else dict(reference)
         absent = [name for name in dimensions if name not in levels]
         unknown = [name for name in levels if name not in dimensions]
-        if absent or unknown:
+        if absent:
+            example = ", ".join(f"{name!r}: {levels.get(name, '...')!r}".replace("'...'", "...") for name in dimensions)
             raise UsageError(
-                f"reference: each table has its own; give a level of each of {', '.join(dimensions)}, or 'highest'. "
-                f"Without a level: {', '.join(absent) or 'none'}; not among the groups: {', '.join(unknown) or 'none'}."
+                "reference: every column, cut or condition of the groups has a table of impact ratios of its own, and "
+                f"each table needs a group to compare with. None is given for {phrases.listed(absent)}. Give one for "
+                f"each, {{{example}}}; or give 'highest', which takes the group selected most often in each table."
+            )
+        if unknown:
+            raise UsageError(
+                f"reference: {unknown[0]!r} is not among the groups, {phrases.listed(dimensions)}; leave it out."
             )
         return levels
 

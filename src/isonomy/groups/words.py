@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 from isonomy.inference import Verdict, inside, rejected
 from isonomy.numerics.status import Status
 from isonomy.results import Note, phrases, register
+from isonomy.results.columns import cell_text
 
 if TYPE_CHECKING:
     from isonomy.groups.certify import CertifyResult
     from isonomy.groups.disparities import ComparisonPlan, GroupEvidence
     from isonomy.groups.flag import FlagPlan, FlagResult
     from isonomy.groups.impact import AdverseImpactResult
+    from isonomy.groups.models import ModelComparison
     from isonomy.groups.options import Reference
     from isonomy.groups.shrunk import ShrunkResult
 
@@ -261,6 +263,34 @@ def flag_overview(r: FlagResult, order: Sequence[int]) -> str:
         f"{number:,} of {counted(tested, several)} {'was' if number == 1 else 'were'} shown to differ from {against}."
     )
     return f"{differ} {' '.join(sides)}{end}"
+
+
+SENTENCES, LISTED = 12, 20  # lines that `summary` describes one by one; groups in its table
+SHOWN_BY = {Verdict.VIOLATION: "*", Verdict.WITHIN_TOLERANCE: "~"}
+
+
+def matrix(r: FlagResult, order: Sequence[int]) -> tuple[str, ...]:
+    """The disparities as lines of text, groups by metrics; ``order``: the tested ones, worst first."""
+    column, metrics = r.described(["disparity"])["disparity"], list(dict.fromkeys(r.metrics))
+    text = [f"{100 * d + 0.0:.1f}" if column.unit and isfinite(d) else cell_text(column, d) for d in r.disparity]
+    cells = {
+        (group.label, metric): f"{text[i].replace('-', '−')}{SHOWN_BY.get(r.verdicts[i], ' ')}"
+        for i, (group, metric) in enumerate(zip(r.groups, r.metrics, strict=True))
+    }
+    labels = list(dict.fromkeys(r.labels[i] for i in order))
+    rows = [[label, *(cells.get((label, metric), "") for metric in metrics)] for label in labels[:LISTED]]
+    head = [column.title, *(f"{metric} " for metric in metrics)]
+    first, *others = (max(map(len, cells)) for cells in zip(head, *rows, strict=True))
+    lines = [
+        "  ".join(
+            [label.ljust(first), *(part.rjust(width) for part, width in zip(parts, others, strict=True))]
+        ).rstrip()
+        for label, *parts in [head, *rows]
+    ]
+    within = f"; {SHOWN_BY[Verdict.WITHIN_TOLERANCE]} shown to lie within the tolerance" if r.tolerance else ""
+    more = f" The {LISTED} worst of {len(labels)} groups." if len(labels) > LISTED else ""
+    end = f"{SHOWN_BY[Verdict.VIOLATION]} shown to differ{within}. Intervals: to_frame(); sentences: findings()."
+    return (*lines, "", f"{end}{more}")
 
 
 def against_best(best: str) -> str:
@@ -869,3 +899,52 @@ def impact_finding(r: AdverseImpactResult, i: int) -> str:
             "include sampling error."
         )
     return " ".join(sentences)
+
+
+# ---- models compared
+
+EVERYBODY = "everybody"
+_NAMED = 8  # groups listed
+
+
+def compared_models(r: ModelComparison) -> str:
+    """The changes for everybody, and the groups in which a metric or a disparity was shown to change."""
+    first, level = r.models[0], phrases.number(100 * (1 - r.alpha), 2)
+    lines = [f"How do the metrics of the models differ on the same {r.rows:,} rows? (No verdict.)", ""]
+    shown: dict[str, list[str]] = {}
+    for i, (other, group, metric) in enumerate(zip(r.candidate, r.group, r.metric, strict=True)):
+        share = r.shares[i]
+        text, unit = (phrases.share, " points") if share else (phrases.number, "")
+        scale = 100.0 if share else 1.0
+
+        def sized(change: float, low: float, high: float, scale: float = scale, unit: str = unit) -> str:
+            numbers = (f"{scale * value + 0.0:+.{1 if unit else 4}f}" for value in (change, low, high))
+            return "{}{unit} ({} to {})".format(*numbers, unit=unit)
+
+        if group == EVERYBODY:
+            size = sized(r.change[i], r.ci_low[i], r.ci_high[i])
+            size = f"{size}, adjusted {phrases.pvalue(r.adjusted_pvalue[i])}" if isfinite(r.pvalue[i]) else "not tested"
+            names = f"{text(r.estimate[i])} with {other}, {text(r.baseline[i])} with {first}"
+            lines.append(f"  - {phrases.metric(metric)}, {EVERYBODY}: {names}; {size}.")
+        elif r.adjusted_pvalue[i] <= r.alpha:
+            size = sized(r.change[i], r.ci_low[i], r.ci_high[i])
+            shown.setdefault("Metrics shown to change", []).append(
+                f"{group}, {phrases.metric(metric)}: {size} with {other}"
+            )
+        if r.disparity_adjusted_pvalue[i] <= r.alpha:
+            size = sized(r.disparity_change[i], r.disparity_low[i], r.disparity_high[i])
+            shown.setdefault("Disparities shown to change", []).append(
+                f"{group}, {phrases.metric(metric)}: {size} with {other}"
+            )
+    for title in ("Metrics shown to change", "Disparities shown to change"):
+        found = shown.get(title, [])
+        more = [f"  - and {len(found) - _NAMED} more, in the table."] if len(found) > _NAMED else []
+        lines += [
+            "",
+            f"{title}: none." if not found else f"{title}:",
+            *(f"  - {text}." for text in found[:_NAMED]),
+            *more,
+        ]
+    return "\n".join(
+        [*lines, "", f"Intervals are {level} %, one line at a time; p-values are adjusted by Holm's method."]
+    )

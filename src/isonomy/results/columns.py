@@ -74,6 +74,8 @@ DESIGN = {
     "effective_clusters": Column("effective_clusters", "Effective number of clusters"),
     "design_effect": Column("design_effect", "Design effect"),
 }
+# Those computed from others that are whole numbers.
+WHOLE = {"rows_needed": Column("rows_needed", whole=True)}
 
 
 def column(

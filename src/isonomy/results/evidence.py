@@ -26,7 +26,7 @@ from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray
 from isonomy.numerics.status import Status
 from isonomy.options import Seed
 from isonomy.results import phrases
-from isonomy.results.columns import DESIGN, KEYS, Column, column, columns_of, html
+from isonomy.results.columns import DESIGN, KEYS, WHOLE, Column, column, columns_of, html
 from isonomy.results.disclosure import withheld
 from isonomy.results.phrases import Note, note_if, without
 from isonomy.results.storage import SCHEMA_VERSION, encode, storable
@@ -194,7 +194,7 @@ class Evidence(ABC):
 
     def described(self, names: Iterable[str]) -> dict[str, Column]:
         """What each of the named columns is, in the words and units of this result."""
-        declared = DESIGN | {c.name: c for c in self.declared().values()}
+        declared = DESIGN | WHOLE | {c.name: c for c in self.declared().values()}
         units, headings = self.units(), self.headings()
         known = {name: declared.get(name, Column(name)) for name in names}
         return {
@@ -231,8 +231,9 @@ class Evidence(ABC):
 
     def to_frame(self, backend: str | None = None) -> Any:
         """The table in the caller's library (pandas, polars or pyarrow); polars for any other input."""
-        counts = {c.name for c in (*DESIGN.values(), *self.declared().values()) if c.count}
-        return as_frame(self.table(), backend, self.provenance.backend, counts)
+        columns = self.table()
+        counts = {name for name, c in self.described(columns).items() if c.count or name in WHOLE}
+        return as_frame(columns, backend, self.provenance.backend, counts)
 
     # ---- the comparison of two audits
 
@@ -339,12 +340,20 @@ class Evidence(ABC):
         design = phrases.designed(self.provenance.options, self.provenance.clusters)
         findings, warnings = tuple(map(phrases.capital, self.findings())), self.warnings
         lines = [self.question, "", self.headline(), "", *([design, ""] if design else [])]
-        lines += map(bullet, findings[:_FINDINGS])
-        if more := findings[_FINDINGS:]:
+        table = self.screen()
+        most = 1 if table else _FINDINGS
+        lines += map(bullet, findings[:most])
+        if table:
+            lines += ["", *table]
+        elif more := findings[most:]:
             lines.append(bullet(f"{len(more):,} more findings, in findings()."))
         lines += ["", f"Tested: {self.null}"]
         lines += ["", "Warnings", *map(bullet, warnings)] if warnings else []
         return "\n".join([*lines, "", "What this does not show", *map(bullet, self.limits())])
+
+    def screen(self) -> tuple[str, ...]:
+        """A table that `summary` shows instead of all findings but the first; empty if sentences are short enough."""
+        return ()
 
     def __str__(self) -> str:
         return self.summary()
@@ -486,13 +495,19 @@ def as_frame(columns: Columns, backend: str | None, caller: str = "polars", coun
     if backend is None:
         backend = caller if caller in FRAME_LIBRARIES else "polars"
     choose("backend", backend, FRAME_LIBRARIES)
-    plain = {name: _plain_column(values, name in counts) for name, values in columns.items()}
+    plain = {name: _plain_column(values, name in counts, backend) for name, values in columns.items()}
     return getattr(import_module(backend), FRAME_LIBRARIES[backend])(plain)
 
 
-def _plain_column(values: Sequence[object] | AnyArray, count: bool) -> Sequence[object] | AnyArray:
-    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
-        # A withheld count is NaN, which is not an integer: that column stays as it is.
-        whole = count and values.dtype.kind == "f" and bool((np.floor(values) == values).all())
-        return values.astype(np.int64) if whole and np.isfinite(values).all() else values
-    return [value.value if isinstance(value, StrEnum) else value for value in values]
+def _plain_column(values: Sequence[object] | AnyArray, count: bool, backend: str) -> Any:
+    """Text for enums, and whole numbers for counts; a withheld count is missing."""
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiub":
+        return [value.value if isinstance(value, StrEnum) else value for value in values]
+    missing = np.isnan(values)
+    whole = count and values.dtype.kind == "f" and not missing.all()
+    if not whole or not bool((missing | (np.floor(values) == values) & np.isfinite(values)).all()):
+        return values
+    if not missing.any():
+        return values.astype(np.int64)
+    numbers = [None if hide else int(value) for value, hide in zip(values, missing, strict=True)]
+    return import_module("pandas").array(numbers, dtype="Int64") if backend == "pandas" else numbers

@@ -63,6 +63,7 @@ from isonomy.inference.effect import (
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray, ObjectArray
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.status import Status
+from isonomy.numerics.tails import chi2_isf, t_isf
 
 # Groups up to which max-t is available, and up to which (and for how many lines by groups) the false discovery rate of
 # Benjamini-Hochberg is measured; numbers drawn to measure it.
@@ -72,6 +73,8 @@ CONTRASTS = 20_000
 # Pairs of one partition's groups that the widest gap is searched among, chosen by normal theory if there are more;
 # fewer for standardized differences, each of which is a joint likelihood of all rows.
 PAIRS, STANDARDIZED_PAIRS = 90, 12
+# Groups without a spread that an interval of a mean could rest on.
+UNSPREAD = [Status.EMPTY, Status.TOO_SMALL, Status.CONSTANT, Status.UNSUPPORTED, Status.FEW_EVENTS]
 # Groups up to which all pairs are considered; beyond, the outermost groups only.
 MANY = 1_000
 
@@ -608,6 +611,57 @@ def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: i
                 bent = bend(mine, theirs, alpha, tests, pairs, corrected=side.strata is None)
                 law.excess[:, places], law.level[:, places], law.trusted[places] = bent
     return ErrorMoments(third, variance, df, law)
+
+
+# ---- the metric itself
+
+
+def metric_limits(solvers: Sequence[Solver], alpha: float) -> tuple[FloatArray, FloatArray]:
+    """Limits for each group's metric, whatever it is compared with; NaN if there are too few rows or clusters.
+
+    Of a rate, Wilson's; of a mean, Student's; of any other metric, those of its law. With weights or clusters, the
+    critical value is that of the design.
+    """
+    ends = [_metric_limits(solver, side, alpha) for solver in solvers for side in solver.sides]
+    low, high = (np.concatenate(part) for part in zip(*ends, strict=True))
+    return low, high
+
+
+def _metric_limits(solver: Solver, side: Side, alpha: float) -> tuple[FloatArray, FloatArray]:
+    sums, groups = solver.sums, side.status.size
+    n, mean, variance = (part[:groups] for part in (side.means.n, side.means.mean, side.means.variance))
+    level = np.full(groups, chi2_isf(alpha, 1))
+    known = (n > 0) if sums.binary else ~np.isin(side.status, UNSPREAD) & (n > 1)
+    with np.errstate(all="ignore"):
+        assumed = variance / n if sums.binary or sums.design is not None else variance / (n - 1.0)
+        effect, measured = None, np.array([], dtype=np.intp)
+        if sums.measure.functional:
+            known &= np.isfinite([part.value for part in side.evaluations[:groups]])
+            measured = np.flatnonzero(known)
+            pairs: list[tuple[int, Evaluation | float]] = [(int(group), 0.0) for group in measured]
+            effect = replace(solver, link=IDENTITY)._contrasts(side, pairs)
+            assumed[measured] = effect.standard_error**2
+        if sums.design is not None:
+            codes = np.where(sums.mass > 0, side.partition.codes, -1)
+            within = (sums.value - side.means.mean[codes]) / side.means.n[codes]
+            for part in side.evaluations[:groups]:
+                within[part.lines] = part.added
+            totals = spread(sums.design, Influence.from_groups(codes, within, groups))
+            known &= totals.effective >= FEWEST
+            level = totals.law(assumed, constant=side.status == Status.CONSTANT).critical(level)
+        elif not sums.binary and effect is None:
+            level = np.asarray(t_isf(alpha / 2.0, np.maximum(n - 1.0, 1.0)) ** 2)
+        if effect is not None:
+            low, high = np.full((2, groups), np.nan)
+            inner = effect.inner if sums.design is not None and isinstance(effect, Designed) else effect
+            low[measured], high[measured] = inner.interval(level[measured])
+        elif sums.binary:  # Wilson (1927): the rates p with n (mean - p)² <= level p (1 - p)
+            center, room = mean + level / (2.0 * n), level * (assumed + level / (4.0 * n**2))
+            low, high = ((center + sign * np.sqrt(room)) / (1.0 + level / n) for sign in (-1.0, 1.0))
+            low, high = np.where(mean == 0, 0.0, low), np.where(mean == 1, 1.0, high)
+        else:
+            low, high = mean - np.sqrt(level * assumed), mean + np.sqrt(level * assumed)
+    return np.where(known, low, np.nan), np.where(known, high, np.nan)
 
 
 # ---- the family of all groups

@@ -512,7 +512,8 @@ class StratifiedLines:
         for group in range(self.strata.size):
             mine, other, pairs, where = self._sides(group)
             columns = []
-            for gradient, known in ((within[:, pairs][:, where], where >= 0), (merged[:, [group]], True)):
+            inside = np.append(within[:, pairs], np.zeros((len(within), 1)), axis=1)[:, where]  # -1: in none of them
+            for gradient, known in ((inside, where >= 0), (merged[:, [group]], True)):
                 slope1, size1, slope0, size0 = gradient
                 with np.errstate(invalid="ignore"):  # groups without an estimate
                     first, second = slope1 * self.value + size1, slope0 * self.value + size0
