@@ -512,7 +512,9 @@ class StratifiedLines:
         for group in range(self.strata.size):
             mine, other, pairs, where = self._sides(group)
             columns = []
-            for gradient, known in ((within[:, pairs][:, where], where >= 0), (merged[:, [group]], True)):
+            # Lines outside the group's strata are at place -1, which a group without rows has too.
+            placed = np.pad(within[:, pairs], ((0, 0), (0, 1)))[:, where]
+            for gradient, known in ((placed, where >= 0), (merged[:, [group]], True)):
                 slope1, size1, slope0, size0 = gradient
                 with np.errstate(invalid="ignore"):  # groups without an estimate
                     first, second = slope1 * self.value + size1, slope0 * self.value + size0
