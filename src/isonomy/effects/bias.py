@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
 import numpy as np
@@ -22,7 +22,7 @@ from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import normal_isf
 from isonomy.options import Alpha, Column, Form, Names, Number, Power, RowOptions, Seeded, Whole, check
-from isonomy.results import Evidence, Note, column, note_if, open_call, question
+from isonomy.results import POOLED, Evidence, Note, column, note_if, open_call, question
 
 if TYPE_CHECKING:
     import altair as alt
@@ -456,8 +456,8 @@ class TreatmentBiasResult(Evidence):
     inner_high: FloatArray = column(listed=False)
     binary: bool  # every outcome is 0 or 1: differences are of shares
     families: tuple[str, ...]
-    omnibus_statistic: FloatArray
-    omnibus_pvalue: FloatArray
+    omnibus_statistic: FloatArray = field(metadata=POOLED)
+    omnibus_pvalue: FloatArray = field(metadata=POOLED)
     hypotheses: int  # about biases: two groups that are compared with each other have one
     arms_differ: bool  # treated shares differ between groups by more than 5 points and more than chance explains
     least_events: float

@@ -332,8 +332,8 @@ def _levels(dimension: Dimension, column: pl.Series, argument: str) -> Levels:
     present = np.flatnonzero(first >= 0)
     if present.size > MOST_LEVELS:
         raise UsageError(
-            f"{argument}: column {dimension.name!r} has {present.size:,} different values; at most {MOST_LEVELS:,} groups "
-            "can be held. It tells people apart, not groups: name another column, or cut a number with iso.cut."
+            f"{argument}: column {dimension.name!r} has {present.size:,} different values; at most {MOST_LEVELS:,} "
+            "groups can be held. It tells people apart, not groups: name another column, or cut a number with iso.cut."
         )
     values = column[first[present]]
     refuse_instants(argument, dimension.name, values)

@@ -42,7 +42,7 @@ from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import chi2_isf, chi2_sf, weighted_chi2_sf
 from isonomy.options import Alpha, Column, RowOptions, Seeded, Tolerance, Whole
-from isonomy.results import Evidence, Note, column, note_if, open_call, question, storable
+from isonomy.results import POOLED, Evidence, Note, column, note_if, open_call, question, storable
 from isonomy.results.storage import OF_ROWS
 
 if TYPE_CHECKING:
@@ -507,9 +507,9 @@ class CertifyResult(GroupEvidence):
     tolerance_pvalue: FloatArray = column(listed=False)
     null_disparity: FloatArray = column(listed=False, withheld=False)
     likelihood: str
-    statistic: float
+    statistic: float = field(metadata=POOLED)
     df: int
-    pvalue: float
+    pvalue: float = field(metadata=POOLED)
     joint_status: Status
     region: Region | Stacked | NoDifference | None = field(metadata=OF_ROWS)
 
@@ -568,4 +568,7 @@ class CertifyResult(GroupEvidence):
 
     def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
         """A copy without the rows behind `contains`, and without the numbers of small groups and those in ``also``."""
-        return replace(GroupEvidence.suppressed(self, minimum, also), region=None)
+        hidden = GroupEvidence.suppressed(self, minimum, also)
+        withheld = bool(self.pooled_numbers()) and not hidden.pooled_numbers()  # the correction is that of all groups
+        notes = tuple(note for note in self.notes if not (withheld and note.code == "joint_corrected"))
+        return replace(hidden, region=None, notes=notes)

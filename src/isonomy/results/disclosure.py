@@ -5,16 +5,31 @@ Further groups are therefore withheld until at least two are, with enough rows t
 reveals a small one: complementary suppression, along every dimension by which groups are split. Named groups may
 overlap with any other. If one of them is withheld, all are; and if any group is withheld, so are the named groups whose
 number of rows differs from that of a published group, or of everybody, by less than the minimum.
+
+Sums over everybody stay: they tell what several withheld groups have in common. Statistics and p-values of all groups
+together do not, because they and the sums have few solutions (see `columns.POOLED`).
+
+What all tests of an audit publish together is checked in `family_notes`: two counts of nearly the same people, and
+rates that are the same for everybody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, product, takewhile
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from isonomy.frames.groups import CONDITION, Group
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.results.phrases import Note
+
+if TYPE_CHECKING:
+    from isonomy.results.evidence import Evidence
+
+FAMILY = ("near_counts", "same_for_all")  # the notes of `family_notes`
 
 Parts = tuple[IntArray, int | None]  # groups that do not overlap, and the group they make up; None: everybody
 
@@ -137,3 +152,111 @@ def _telling(size: FloatArray, hidden: BoolArray, named: BoolArray, minimum: int
         near = np.abs(others - size[i]) < minimum
         telling[i] = near[np.append(shown != i, True)].any()
     return telling
+
+
+# ---- what the tests of an audit publish together
+
+
+class Count(NamedTuple):
+    """A number of rows that a test publishes about a group, and how many of them are cases, if it says so."""
+
+    test: str
+    where: str  # the test and the column, in words
+    group: Group
+    rows: float
+    cases: float
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.group.items)
+
+
+def family_notes(results: Mapping[str, Evidence], minimum: int) -> dict[str, tuple[Note, ...]]:
+    """Notes for each test on what its published numbers may tell of fewer than ``minimum`` people.
+
+    That is the case for two counts, of people that are mostly the same, that differ by less than the minimum; and for a
+    rate that is the same for everybody.
+    """
+    counts = [count for name, result in results.items() for count in _counts(name, result)]
+    near: dict[str, dict[str, set[str]]] = {name: defaultdict(set) for name in results}
+    for first, second in _overlapping(counts, minimum):
+        if 0 < abs(second.rows - first.rows) < minimum:
+            near[first.test][second.where].add(first.group.label)
+            near[second.test][first.where].add(second.group.label)
+    for count in counts:
+        everybody = results[count.test].provenance.rows
+        if CONDITION in count.columns and everybody and 0 < everybody - count.rows < minimum:
+            near[count.test][f"{count.test}: all rows"].add(count.group.label)
+    notes: dict[str, tuple[Note, ...]] = {}
+    for name, result in results.items():
+        by_groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for where, groups in sorted(near[name].items()):
+            by_groups[tuple(sorted(groups))].append(where)
+        values = {groups: {"where": "; ".join(where), "minimum": minimum} for groups, where in by_groups.items()}
+        same = tuple(dict.fromkeys(_same_for_all(result)))
+        notes[name] = (
+            *(Note("near_counts", groups, value) for groups, value in values.items()),
+            *([Note("same_for_all", same)] if same else []),
+        )
+    return notes
+
+
+def _counts(test: str, result: Evidence) -> Iterator[Count]:
+    """The numbers of rows that a result publishes, each once."""
+    titles = {
+        name: column.title for name, column in result.described(c.name for c in result.declared().values()).items()
+    }
+    listed = set[tuple[str, Group, float]]()
+    for field, column in result.declared().items():
+        values, groups = getattr(result, field), getattr(result, column.sized)
+        if not column.sizes or values is None or len(values) != len(groups):
+            continue
+        rates = _rates(result) if column.name == "n" else None
+        for i, (group, rows) in enumerate(zip(groups, values, strict=True)):
+            if rows > 0 and (column.name, group, rows) not in listed:
+                listed.add((column.name, group, rows))
+                cases = np.nan if rates is None else rows * rates[i]
+                yield Count(test, f"{test}: {titles[column.name]}", group, float(rows), float(cases))
+
+
+def _overlapping(counts: Sequence[Count], minimum: int) -> Iterator[tuple[Count, Count]]:
+    """Pairs of counts of people that may be mostly the same.
+
+    They are about the same group, about a named group, about groups of one column that two tests cut differently, or in
+    one test about groups of two columns that have about as many cases.
+    """
+    by_group: dict[Group, list[Count]] = defaultdict(list)
+    by_columns: dict[tuple[str, ...], dict[str, list[Count]]] = defaultdict(lambda: defaultdict(list))
+    for count in counts:
+        by_group[count.group].append(count)
+        by_columns[count.columns][count.test].append(count)
+    for same in by_group.values():
+        yield from combinations(same, 2)
+    for named in (count for count in counts if CONDITION in count.columns):
+        yield from ((named, count) for count in counts if count.group != named.group)
+    for tests in by_columns.values():
+        for one, other in combinations(tests.values(), 2):
+            cut = {count.group for count in one} ^ {count.group for count in other}
+            yield from product((c for c in one if c.group in cut), (c for c in other if c.group in cut))
+    cases = sorted(
+        (count for count in counts if not np.isnan(count.cases)), key=lambda count: (count.test, count.cases)
+    )
+    for i, first in enumerate(cases):
+        for second in takewhile(lambda c, to=first: c.test == to.test and c.cases - to.cases < minimum, cases[i + 1 :]):  # type: ignore[misc]
+            if first.columns != second.columns and CONDITION not in (*first.columns, *second.columns):
+                yield first, second
+
+
+def _rates(result: Evidence) -> FloatArray | None:
+    """The published share of each line; None if a result has none."""
+    fields = [field for field, column in result.declared().items() if column.name == "estimate"]
+    if not fields or result.units().get("estimate") != "%":
+        return None
+    rates: FloatArray = getattr(result, fields[0])
+    return rates if np.shape(rates) == (len(result.groups),) else None
+
+
+def _same_for_all(result: Evidence) -> Iterator[str]:
+    """The groups whose published rate is 0 or 1."""
+    rates = _rates(result)
+    return iter(()) if rates is None else (result.labels[i] for i in np.flatnonzero((rates == 0) | (rates == 1)))
