@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, product, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -162,6 +161,7 @@ class Count(NamedTuple):
 
     test: str
     where: str  # the test and the column, in words
+    counted: tuple[str, object]  # the column and, unless it counts whole groups, the metric
     group: Group
     rows: float
     cases: float
@@ -216,34 +216,45 @@ def _counts(test: str, result: Evidence) -> Iterator[Count]:
             if rows > 0 and (column.name, group, rows) not in listed:
                 listed.add((column.name, group, rows))
                 cases = np.nan if rates is None else rows * rates[i]
-                yield Count(test, f"{test}: {titles[column.name]}", group, float(rows), float(cases))
+                counted = column.name, None if column.name == "size" else result.provenance.options.get("metric")
+                yield Count(test, f"{test}: {titles[column.name]}", counted, group, float(rows), float(cases))
 
 
 def _overlapping(counts: Sequence[Count], minimum: int) -> Iterator[tuple[Count, Count]]:
     """Pairs of counts of people that may be mostly the same.
 
-    They are about the same group, about a named group, about groups of one column that two tests cut differently, or in
-    one test about groups of two columns that have about as many cases.
+    They are a part of a group and the whole group; or they count the same thing in one group, in a named group and any
+    other, in groups of one column that two tests cut differently, or in groups of two columns with about as many cases.
     """
     by_group: dict[Group, list[Count]] = defaultdict(list)
-    by_columns: dict[tuple[str, ...], dict[str, list[Count]]] = defaultdict(lambda: defaultdict(list))
+    by_thing: dict[tuple[str, object], list[Count]] = defaultdict(list)
     for count in counts:
         by_group[count.group].append(count)
-        by_columns[count.columns][count.test].append(count)
+        by_thing[count.counted].append(count)
     for same in by_group.values():
-        yield from combinations(same, 2)
-    for named in (count for count in counts if CONDITION in count.columns):
-        yield from ((named, count) for count in counts if count.group != named.group)
-    for tests in by_columns.values():
-        for one, other in combinations(tests.values(), 2):
-            cut = {count.group for count in one} ^ {count.group for count in other}
-            yield from product((c for c in one if c.group in cut), (c for c in other if c.group in cut))
-    cases = sorted(
-        (count for count in counts if not np.isnan(count.cases)), key=lambda count: (count.test, count.cases)
-    )
-    for i, first in enumerate(cases):
-        for second in takewhile(lambda c, to=first: c.test == to.test and c.cases - to.cases < minimum, cases[i + 1 :]):  # type: ignore[misc]
-            if first.columns != second.columns and CONDITION not in (*first.columns, *second.columns):
+        whole = max(same, key=lambda count: count.rows)
+        yield from ((whole, count) for count in same if count.counted != whole.counted)
+    for things in by_thing.values():
+        yield from _alike(things, minimum)
+
+
+def _alike(counts: Sequence[Count], minimum: int) -> Iterator[tuple[Count, Count]]:
+    """Pairs among counts of the same thing."""
+    tests: dict[tuple[str, ...], dict[str, set[Group]]] = defaultdict(lambda: defaultdict(set))
+    for count in counts:
+        tests[count.columns][count.test].add(count.group)
+    ordered = sorted(counts, key=lambda count: count.rows)
+    for i, first in enumerate(ordered):
+        for second in ordered[i + 1 :]:
+            if second.rows - first.rows >= minimum:
+                break
+            if first.group == second.group or CONDITION in (*first.columns, *second.columns):
+                yield first, second
+            elif first.columns == second.columns:
+                apart = first.test != second.test and tests[first.columns]
+                if apart and apart[first.test] != apart[second.test]:
+                    yield first, second
+            elif first.test == second.test and abs(second.cases - first.cases) < minimum:
                 yield first, second
 
 
