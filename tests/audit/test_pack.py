@@ -19,7 +19,14 @@ FLAG = [{"kind": "flag", "metric": "tpr"}]
 
 
 @pytest.fixture
-def done(audit: Callable[..., Audit], table: pl.DataFrame, tmp_path: Path, no_pictures: None) -> AuditResult:
+def done(
+    audit: Callable[..., Audit],
+    table: pl.DataFrame,
+    tmp_path: Path,
+    no_pictures: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> AuditResult:
+    monkeypatch.setenv("ISONOMY_KEY", "shared by both folders")
     return audit(table, tests=FLAG).run(tmp_path / "report")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import isonomy as iso
@@ -72,6 +74,91 @@ def test_dates_are_no_outcomes() -> None:
 
 def test_a_condition_that_no_row_meets() -> None:
     nobody = iso.where("nobody", iso.col("y") > 5)
-    table = BASE | {"c": BASE["d"]}
+    table = BASE | {"c": BASE["d"], "h": [0, 0, 1, 1, 1] * (N // 5)}
+    assert flag(table, groups=["g", nobody], given="h").n[-1] == 0  # type: ignore[arg-type]
     with pytest.raises(iso.errors.OneGroup, match="the rows form no group"):
         iso.improvability(table, outcome="y", groups=["g", nobody], status_quo="d", candidate="c")
+
+
+def _scored(groups: Any) -> pl.DataFrame:
+    rng = np.random.default_rng(0)
+    return pl.DataFrame({"s": rng.random(N), "v": rng.random(N), "t": np.arange(N) % 2, "g": groups})
+
+
+def _measured(table: Any) -> Any:
+    return iso.calibration_metrics(table, outcome="y", score="s", groups="g").to_frame().select(pl.selectors.numeric())
+
+
+def _calls(data: Any) -> list[Any]:
+    """Every way in: a function, and the two readers of estimators."""
+    y = np.arange(N) // 2 % 2
+    table = {"d": y, "s": np.arange(N) / N, "g": data["g"]}
+    return [
+        lambda: flag(table),
+        lambda: flag(data.assign(d=y) if hasattr(data, "assign") else data.with_columns(d=y)),
+        lambda: iso.GroupCalibrator(score_column="s", groups="g", min_size=2).fit(data, y).predict(data),
+        lambda: iso.EffectCorrector(effect="s", treatment="t", groups="g", measure="difference").fit(data, data["v"]),
+    ]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of few rows
+@pytest.mark.parametrize("kind", [pl.Datetime("ns"), pl.Datetime("ns", "UTC"), pl.Time])
+def test_instants_that_python_cannot_tell_apart_are_no_groups(kind: Any) -> None:
+    """As Python's values, 0 and 1 nanoseconds would be one group, and rows at 1 nanosecond would be in none."""
+    near = pl.Series(np.arange(N) % 2).cast(kind)
+    for call in _calls(_scored(near)):
+        with pytest.raises(iso.errors.WrongType, match=r"groups: column 'g' holds instants between two microseconds"):
+            call()
+    apart = pl.Series(np.arange(N) % 2 * 1_000).cast(kind)
+    for call in _calls(_scored(apart)):
+        call()
+
+
+def test_durations_and_bytes_are_no_groups() -> None:
+    for values in (pl.Series(np.arange(N) % 2).cast(pl.Duration("us")), pl.Series([b"a", b"b"] * (N // 2))):
+        for call in _calls(_scored(values)):
+            with pytest.raises(iso.errors.WrongType, match=r"groups: column 'g' is .*; groups need text, numbers"):
+                call()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of few rows
+def test_text_that_looks_alike_stays_apart() -> None:
+    """One letter, or a letter and an accent; and with characters that end a text elsewhere."""
+    for values in (["\u00e9", "e\u0301"], ["a", "a\x00"]):
+        for call in _calls(_scored(values * (N // 2))):
+            answer = call()
+            if isinstance(answer, iso.FlagResult):
+                assert len(set(answer.labels)) == 2
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of few rows
+def test_text_views_of_arrow() -> None:
+    pa, pd = pytest.importorskip("pyarrow"), pytest.importorskip("pandas")
+    table = _scored(["a", "b"] * (N // 2)).to_pandas()
+    table["g"] = pd.Series(table["g"], dtype=pd.ArrowDtype(pa.string_view()))
+    for call in _calls(table):
+        call()
+
+
+def test_a_null_character_in_a_name() -> None:
+    for table in ({**BASE, "a\x00b": BASE["g"]}, pl.DataFrame({**BASE, "a\x00b": BASE["g"]})):
+        with pytest.raises(iso.errors.UsageError, match=r"column name 'a\\x00b' contains a null character"):
+            flag(table, "a\x00b")
+
+
+def test_digits_beyond_a_float_change_no_number() -> None:
+    """Decimals on the other side of a threshold than the floats nearest to them."""
+    duckdb = pytest.importorskip("duckdb")
+    rng = np.random.default_rng(1)
+    quarters = rng.integers(0, 5, 400) / 4
+    table = pl.DataFrame({"y": rng.integers(0, 2, 400), "g": rng.choice(["a", "b"], 400), "s": quarters})
+    for tiny in (Decimal("1e-19"), Decimal("-1e-19")):
+        with localcontext(prec=60):
+            digits = [Decimal(value) + tiny for value in quarters.tolist()]
+        near = table.with_columns(s=pl.Series(digits, dtype=pl.Decimal(38, 20)))
+        for engine in (near, duckdb.from_arrow(near.to_arrow())):
+            for edges in (iso.cut("s", [0.25, 0.5]), iso.where("high", iso.col("s") >= 0.5)):
+                expected = iso.flag(table, metric="selection_rate", prediction="y", groups=edges)
+                answer = iso.flag(engine, metric="selection_rate", prediction="y", groups=edges)
+                np.testing.assert_array_equal(answer.n, expected.n)
+            np.testing.assert_allclose(_measured(engine).to_numpy(), _measured(table).to_numpy(), rtol=1e-12)

@@ -18,7 +18,7 @@ import isonomy as iso
 
 SOURCE = Path(iso.__file__).parent
 Arguments = Mapping[str, Any]
-KNOWN = frozenset("ypqdsrzghtvebxuwk")  # the columns of `table`
+KNOWN = frozenset("ypqdsrzghtvebxuwklmnf")  # the columns of `table`
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,26 @@ def table(rows: int = 240) -> pl.DataFrame:
             "u": rng.integers(0, 90, rows),
             "w": rng.integers(1, 9, rows) / 4,
             "k": rng.integers(1, 4, rows),
+            "l": (first := rng.integers(0, 33, rows) / 64),
+            "m": (second := rng.integers(0, 33, rows) / 64),
+            "n": 1 - first - second,
+            "f": rng.integers(0, 3, rows),
         }
     )
+
+
+def _by_probability(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A question about groups known by the probabilities in the named columns."""
+
+    def call(data: Any, *, shares: Any, **options: Any) -> Any:
+        return function(data, groups=iso.proxy("o", dict(zip("abc", shares, strict=True))), **options)
+
+    return call
+
+
+def _comparable(data: Any, *, by: Any, **options: Any) -> Any:
+    """`isonomy.flag` among people who are comparable by the named columns."""
+    return iso.flag(data, given=iso.comparable(*by), **options)
 
 
 def _estimator(make: Callable[..., Any]) -> Callable[..., Any]:
@@ -94,6 +112,25 @@ def public() -> list[Public]:
         Public("certify", iso.certify, {"prediction": "p", "groups": ["g"]}, {"metric": "selection_rate", "rng": 0}),
         Public("certify, a mean", iso.certify, both | {"prediction": "s"}, {"metric": "mean_error", "rng": 0}),
         Public("adverse_impact", iso.adverse_impact, {"prediction": "p", "groups": ["g"]}, {"rng": 0}),
+        Public(
+            "flag, by probability",
+            _by_probability(iso.flag),
+            {"prediction": "p", "shares": ["l", "m", "n"]},
+            {"metric": "selection_rate"},
+        ),
+        Public(
+            "adverse_impact, by probability",
+            _by_probability(iso.adverse_impact),
+            {"prediction": "p", "shares": ["l", "m", "n"]},
+            {"reference": {"o": "a"}},
+        ),
+        Public(
+            "flag, comparable people",
+            _comparable,
+            {"prediction": "p", "groups": ["g"], "by": ["x", "h"]},
+            {"metric": "selection_rate"},
+        ),
+        Public("monitor", iso.monitor, both | {"batch": "f"}, {"metric": "tpr"}),
         Public("project", iso.project, both | {"distance": "d"}, {"rng": 0}),
         Public("project, a score", iso.project, both | {"prediction": "q", "score": "s"}, {"threshold": 0.5, "rng": 0}),
         Public("improvability", iso.improvability, rule, {"rng": 0, "accuracy": "accuracy"}),
@@ -281,5 +318,5 @@ def _numbers(answer: Any) -> Iterator[float]:
     elif is_dataclass(answer):
         for field in fields(answer):
             # The record and the notes count rows left out, which the plain table does not have.
-            if field.name not in ("provenance", "dropped", "notes") and field.repr and not field.metadata:
+            if field.name not in ("provenance", "dropped", "notes") and field.repr and "rows" not in field.metadata:
                 yield from _numbers(getattr(answer, field.name))

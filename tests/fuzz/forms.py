@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import decimal
 import tempfile
@@ -15,7 +16,12 @@ import polars as pl
 import isonomy as iso
 
 Rng = np.random.Generator
-BINARY, TEXT, WHOLE, REAL = ("y", "p", "q", "z", "t"), ("g", "h"), ("u", "k"), ("s", "r", "v", "e", "b", "x", "w", "d")
+BINARY, TEXT, WHOLE, REAL = (
+    ("y", "p", "q", "z", "t"),
+    ("g", "h"),
+    ("u", "k", "f"),
+    ("s", "r", "v", "e", "b", "x", "w", "d", "l", "m", "n"),
+)
 
 
 def renamed(rng: Rng, data: pl.DataFrame, names: list[str]) -> tuple[pl.DataFrame, dict[str, str]]:
@@ -121,6 +127,192 @@ def engine(rng: Rng, data: pl.DataFrame, *, memory: bool) -> Any:
         return choices[rng.integers(len(choices))]()
     except Exception:  # a type or a name that the library does not support
         return data
+
+
+def library(rng: Rng, data: pl.DataFrame, *, memory: bool) -> Any:
+    """The table with the same values in types that only one library has, or with another index."""
+    import duckdb
+    import pandas as pd
+    import pyarrow as pa
+
+    def arrow() -> Any:
+        table = data.to_arrow()
+        for name in data.columns:
+            if rng.random() < 0.5:
+                table = table.set_column(table.column_names.index(name), name, _arrow(rng, name, table[name]))
+        return table
+
+    def pandas() -> Any:
+        frame = data.to_pandas()
+        for name in data.columns:
+            if rng.random() < 0.5:
+                frame[name] = _pandas(rng, name, frame[name])
+        return _indexed(rng, frame)
+
+    def engine() -> Any:
+        relation = duckdb.connect().from_arrow(data.to_arrow())
+        kinds = {name: _duckdb(rng, name) for name in data.columns}
+        return relation.project(", ".join(f'cast("{name}" as {kind}) as "{name}"' for name, kind in kinds.items()))
+
+    def _pandas(rng: Rng, name: str, column: Any) -> Any:
+        if name in TEXT:
+            kinds: tuple[Any, ...] = ("object", "category", "string[python]", pd.ArrowDtype(pa.string_view()))
+            kinds += (pd.ArrowDtype(pa.large_string()), pd.ArrowDtype(pa.dictionary(pa.int8(), pa.string())))
+        elif name in BINARY:
+            kinds = ("Int64", "boolean", "int8", "float32", "Float64", "object", pd.ArrowDtype(pa.bool_()))
+        elif name in REAL:
+            kinds = ("float32", "Float32", pd.ArrowDtype(pa.float32()), pd.ArrowDtype(pa.decimal128(38, 20)), "object")
+        else:
+            kinds = ("Int64", "uint16", "float32", pd.ArrowDtype(pa.int16()), "object")
+        return column.astype(kinds[rng.integers(len(kinds))])
+
+    makers = [arrow, pandas] if memory else [arrow, pandas, engine]
+    return makers[rng.integers(len(makers))]()
+
+
+def _arrow(rng: Rng, name: str, column: Any) -> Any:
+    import pyarrow as pa
+
+    if name in TEXT:
+        whole = column.combine_chunks().cast(pa.string())
+        kinds: tuple[Any, ...] = (
+            whole.cast(pa.string_view()),
+            whole.cast(pa.large_string()),
+            whole.dictionary_encode(),
+        )
+        return kinds[rng.integers(len(kinds))]
+    small = (pa.int8(), pa.uint8(), pa.float32(), pa.bool_(), pa.decimal128(38, 20))
+    numbers = {"binary": small, "real": (pa.float32(), pa.decimal128(38, 20)), "whole": (pa.int16(), pa.uint64())}
+    chosen = numbers["binary" if name in BINARY else "real" if name in REAL else "whole"]
+    kind = chosen[rng.integers(len(chosen))]
+    if pa.types.is_decimal(kind):  # by way of text: casts would round
+        return pa.array([decimal.Decimal(str(value)) for value in column.to_pylist()]).cast(kind)
+    return column.cast(kind)
+
+
+def _duckdb(rng: Rng, name: str) -> str:
+    if name in TEXT:
+        return str(rng.choice(["varchar", "enum('a', 'b', 'c', 'm', 'n')"]))
+    if name in BINARY:
+        return str(rng.choice(["boolean", "tinyint", "utinyint", "hugeint", "decimal(4, 1)", "double", "float"]))
+    return str(rng.choice(["float", "double", "decimal(30, 12)"] if name in REAL else ["bigint", "hugeint", "integer"]))
+
+
+def _indexed(rng: Rng, frame: Any) -> Any:
+    """Another index: of several levels, named like columns, with the same value everywhere."""
+    name = str(rng.choice(frame.columns))
+    forms: tuple[Callable[[], Any], ...] = (
+        lambda: frame,
+        lambda: frame.set_index(name, drop=False),
+        lambda: frame.set_index([name, "g"], drop=False) if name != "g" else frame,
+        lambda: frame.rename_axis(name).rename_axis(name, axis=1),
+        lambda: frame.set_axis([0] * len(frame)),
+        lambda: frame.set_axis(frame.index[::-1]),
+    )
+    return forms[rng.integers(len(forms))]()
+
+
+STRANGE_NAMES = (
+    "a\x00b", "\x00", "", " ", "*", "^.*$", "a\nb", '"', "'; drop table x; --", "$(x)", "{0}", "%s", "\u202eabc", "é",
+    "e\u0301", "\U0001f600", "None", "nan", "select", "a" * 300, "__count", "index", "level_0", "group g", "1", "a.b",
+    "a,b", "`x`",
+)  # fmt: skip
+
+
+def strange(rng: Rng, data: pl.DataFrame, columns: dict[str, Any], *, memory: bool) -> tuple[Any, dict[str, Any], str]:
+    """A used column under a strange name, or in a type that few libraries hold."""
+    import duckdb
+    import pyarrow as pa
+
+    used = [
+        name
+        for role, value in columns.items()
+        if role != "y"
+        for name in ([value] if isinstance(value, str) else value)
+    ]
+    name = used[rng.integers(len(used))]
+    if rng.random() < 0.4:
+        other = STRANGE_NAMES[rng.integers(len(STRANGE_NAMES))]
+        mapping = {name: other}
+        renamed = {
+            role: value
+            if role == "y"
+            else mapping.get(value, value)
+            if isinstance(value, str)
+            else [mapping.get(v, v) for v in value]
+            for role, value in columns.items()
+        }
+        arrow = data.to_arrow().rename_columns([mapping.get(column, column) for column in data.columns])
+        given = arrow if rng.random() < 0.5 else data.rename(mapping)
+        return given, renamed, f"{name} as {other!r}"
+    start = np.datetime64("2026-01-01", "ns").astype(np.int64)
+    codes = data[name].rank("dense").to_numpy().astype(np.int64)
+    makers: dict[str, Callable[[], Any]] = {
+        "instants": lambda: pa.array((start + codes).astype("datetime64[ns]")),
+        "instants with a zone": lambda: pa.array(start + codes).cast(pa.timestamp("ns", "Europe/Berlin")),
+        "times": lambda: pa.array(codes).cast(pa.time64("ns")),
+        "durations": lambda: pa.array(codes).cast(pa.duration("ns")),
+        "run ends": lambda: pa.RunEndEncodedArray.from_arrays(
+            pa.array(np.arange(1, len(data) + 1, dtype=np.int32)), pa.array(codes)
+        ),
+        "decimal256": lambda: pa.array(codes).cast(pa.decimal256(60, 30)),
+        "views of bytes": lambda: pa.array([str(code).encode() for code in codes]).cast(pa.binary_view()),
+        "fixed bytes": lambda: pa.array([f"{code:04d}".encode() for code in codes], pa.binary(4)),
+        "lists": lambda: pa.array([[int(code)] for code in codes]),
+        "large numbers": lambda: pa.array([2**63 + int(code) for code in codes], pa.uint64()),
+        "half floats": lambda: pa.array(codes.astype(np.float16)),
+        "nothing": lambda: pa.nulls(len(data)),
+        "alike": lambda: pa.array([("é", "e\u0301", "E\u0301")[code % 3] for code in codes]),
+        "ends with null": lambda: pa.array(["a" + "\x00" * int(code % 3) for code in codes]),
+        "json": lambda: pa.array([f'{{"a": {code}}}' for code in codes]),
+    }
+    kind = str(rng.choice(list(makers)))
+    arrow = data.to_arrow()
+    try:
+        arrow = arrow.set_column(arrow.column_names.index(name), name, makers[kind]())
+    except (pa.ArrowException, NotImplementedError):
+        return data, columns, "nothing"
+    if not memory and rng.random() < 0.3:
+        with contextlib.suppress(Exception):  # a type that DuckDB does not read
+            return duckdb.connect().from_arrow(arrow), columns, f"{name} as {kind} in duckdb"
+    return arrow, columns, f"{name} as {kind}"
+
+
+EDGES = (
+    0.0, -0.0, 5e-324, 2.2e-308, 1e-300, 1e-17, 1 + 2**-52, 1 - 2**-53, 0.5 + 2**-53, 1e15, 2.0**53, 2.0**53 + 2, 1e70,
+    1.1e70, 1e154, 1e300, 1.7e308, -1e300, 2**63 - 1, -(2**63), 2**31, float("nan"), float("inf"), -float("inf"), None,
+)  # fmt: skip
+
+
+def edges(rng: Rng, data: pl.DataFrame, columns: dict[str, Any], *, memory: bool) -> tuple[Any, dict[str, Any], str]:
+    """Numbers at the ends of floats and integers in some rows of a used column, or in all of them."""
+    del memory
+    used = [name for value in columns.values() for name in ([value] if isinstance(value, str) else value)]
+    name = used[rng.integers(len(used))]
+    chosen = [EDGES[i] for i in rng.integers(len(EDGES), size=int(rng.integers(1, 4)))]
+    rows = rng.random(len(data)) < rng.choice([0.01, 0.3, 1.0])
+    old = data[name].to_list() if data[name].dtype.is_numeric() else [0.0] * len(data)
+    values = [float(value) for value in old]
+    mixed = [
+        chosen[i % len(chosen)] if change else value for i, (value, change) in enumerate(zip(values, rows, strict=True))
+    ]
+    return (
+        data.with_columns(pl.Series(name, [None if v is None else float(v) for v in mixed])),
+        columns,
+        f"{name}: {chosen}",
+    )
+
+
+def groups(rng: Rng, *, memory: bool) -> list[Any]:
+    """One to three groups: columns, cuts, and conditions that some, all or none meet."""
+    if memory:
+        return [str(name) for name in rng.permutation(["g", "h", "z", "k", "u"])[: int(rng.integers(1, 4))]]
+    choices: list[Any] = [
+        "g", "h", "z", "k", iso.cut("x", [0.0]), iso.cut("x", [-99.0, 0.5, 99.0]), iso.cut("s", [0.5]),
+        iso.where("none", iso.col("x") > 99), iso.where("all", iso.col("x") < 99), iso.where("some", iso.col("x") > 0),
+        iso.where("one", iso.col("u") == 3), iso.where("null", iso.col("x") != iso.col("x")),
+    ]  # fmt: skip
+    return [choices[i] for i in rng.permutation(len(choices))[: int(rng.integers(1, 4))]]
 
 
 _FOLDER = tempfile.TemporaryDirectory()

@@ -129,8 +129,12 @@ def swept(seed: int) -> Outcome:
         "table": lambda: _broken(rng, seed, call),
         "argument": lambda: _argument(rng, seed, call, table()),
         "width": lambda: _width(rng, seed, call),
+        "library": lambda: _same(rng, seed, place, "library"),
+        "strange": lambda: _changed(rng, seed, call, forms.strange),
+        "edges": lambda: _changed(rng, seed, call, forms.edges),
+        "groups": lambda: _groups(rng, seed, call),
     }
-    weights = np.array([3, 3, 1, 1, 1, 2, 4, 8, 3 if "y" in call.columns else 0])
+    weights = np.array([3, 3, 1, 1, 1, 2, 4, 8, 3 if "y" in call.columns else 0, 4, 2, 3, 3])
     return kinds[str(rng.choice(list(kinds), p=weights / weights.sum()))]()
 
 
@@ -171,6 +175,8 @@ def _same(rng: np.random.Generator, seed: int, place: int, kind: str) -> Outcome
             for role, value in columns.items()
         }
     given = forms.engine(rng, data, memory=memory or call.ordered) if kind in ("engine", "all") else data
+    if kind == "library":
+        given = forms.library(rng, data, memory=memory or call.ordered)
     truth = expected(place)
     shown = {name: str(dtype) for name, dtype in data.schema.items() if name in _used(columns)}
     return _made(seed, call, kind, lambda: call.function(given, **columns, **options), truth, f"{type(given)} {shown}")
@@ -183,6 +189,20 @@ def _broken(rng: np.random.Generator, seed: int, call: Public) -> Outcome:
     else:
         options = dict(call.options)
     return _made(seed, call, "table", lambda: call.function(data, **call.columns, **options), None, "")
+
+
+def _changed(rng: np.random.Generator, seed: int, call: Public, change: Callable[..., Any]) -> Outcome:
+    """Values, types or names that a call may refuse or answer."""
+    given, columns, detail = change(rng, table(), dict(call.columns), memory="y" in call.columns)
+    kind = change.__name__
+    return _made(seed, call, kind, lambda: call.function(given, **columns, **call.options), None, detail)
+
+
+def _groups(rng: np.random.Generator, seed: int, call: Public) -> Outcome:
+    """Several columns, cuts and conditions as groups, some of which nobody meets."""
+    groups = forms.groups(rng, memory="y" in call.columns)
+    columns = {**call.columns, **({"groups": groups} if "groups" in call.columns else {})}
+    return _made(seed, call, "groups", lambda: call.function(table(), **columns, **call.options), None, str(groups))
 
 
 def _width(rng: np.random.Generator, seed: int, call: Public) -> Outcome:
@@ -226,12 +246,15 @@ def _shown(drawn: Mapping[str, Any]) -> str:
 
 
 def _parameters(call: Public) -> list[str]:
-    target = getattr(iso, call.name, call.function) if "y" in call.columns else call.function
+    wrapped = {"y", "shares", "by"} & set(call.columns)  # names of the sweep's own
+    target = getattr(iso, call.name.partition(",")[0]) if wrapped else call.function
     names = []
     for name, parameter in inspect.signature(target).parameters.items():
         shared = [other for other in hints(target) if other not in inspect.signature(target).parameters]
         names += shared if parameter.kind is parameter.VAR_KEYWORD else [name]
-    return [name for name in names if name not in ("data", "progress", "n_jobs")]
+    taken = {"shares": ("groups",), "by": ("given",)}
+    own = [name for role in wrapped for name in taken.get(role, ())]
+    return [name for name in names if name not in ("data", "progress", "n_jobs", *own)]
 
 
 def _made(
@@ -260,7 +283,7 @@ def _made(
     except iso.errors.IsonomyError as error:
         outcome = "error" if _names(error, call) else "unnamed"
         detail = f"{error} | {detail}"
-        if truth is not None and kind in ("names", "order", "engine", "missing"):
+        if truth is not None and kind in ("names", "order", "engine", "missing", "library"):
             outcome = "wrong"  # nothing is wrong with such a table
     except Hang:
         outcome = "hang"
@@ -290,6 +313,8 @@ def _names(error: Exception, call: Public) -> bool:
         "user",
         "Metric",
         "sample_weight",
+        "probabilities",
+        "given",
         *ROLES,
         *_parameters(call),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import re
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 import isonomy as iso
 from isonomy.cli import app
+from isonomy.frames.profile import fingerprint
 
 SMALL = 37  # rows of the withheld group
 AUDIT = """\
@@ -353,3 +355,126 @@ def test_composite_scores_withhold_small_groups() -> None:
     assert np.isnan(result.disparity[told]).all()
     assert np.isnan(result.adjusted_pvalue[told]).all()
     assert np.isfinite(result.disparity[~told]).any()
+
+
+def test_numbers_of_all_groups_together_are_withheld_with_any_of_them(
+    outputs: tuple[pl.DataFrame, dict[str, str]],
+) -> None:
+    """With the sums over everybody, a joint statistic has few solutions: often one."""
+    table, texts = outputs
+    stored = {
+        name: {number for _, number in _numbers(json.loads(text))} for name, text in texts.items() if "json" in name
+    }
+    certified = iso.certify(table, metric="mean_error", outcome="v", prediction="f", groups="g")
+    projected = iso.project(table, outcome="y", prediction="q", score="s", threshold=0.5, groups="g")
+    biased = iso.treatment_bias(table, effect="f", treatment="t", outcome="v", measure="difference", groups="g")
+    secret = {certified.statistic, certified.pvalue, projected.wald_statistic, projected.wald_pvalue}
+    secret |= {projected.statistic, float(biased.omnibus_pvalue[0])}
+    for name, numbers in stored.items():
+        assert not {f"{number:.8g}" for number in numbers} & {f"{number:.8g}" for number in secret}, name
+    published = certified.published(60)
+    assert published.pooled_numbers() == []
+    assert published.verdict is certified.verdict
+    assert published.answered
+    assert "withheld, because they would reveal" in published.findings()[0]
+    assert certified.published(10).statistic == certified.statistic
+
+
+def test_an_adjusted_pvalue_of_a_withheld_group_is_not_told_by_another() -> None:
+    """Adjusting gives several groups the same number, which is then a multiple of the withheld group's p-value."""
+    result = iso.flag(people(), metric="tpr", outcome="y", prediction="p", groups="g", adjust="holm")
+    published = result.published(60)
+    hidden = np.isnan(published.n)
+    told = result.adjusted_pvalue[hidden]
+    assert not np.isin(published.adjusted_pvalue, told[told < 1]).any()
+    assert not any(" nan" in text.lower() for text in published.findings())
+
+
+def test_a_published_fingerprint_tests_no_guess(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It follows from the rows and a random key that stays with the state."""
+    monkeypatch.delenv("ISONOMY_KEY", raising=False)
+    people().write_parquet(tmp_path / "people.parquet")
+    (tmp_path / "audit.toml").write_text(f'suppress_below = 60\n[data]\npath = "people.parquet"\n{FILTERED}')
+    audit = iso.Audit.from_toml(tmp_path / "audit.toml")
+
+    def published(folder: str) -> str:
+        return dict(audit.run(tmp_path / folder).document.facts)["Fingerprint of the rows"]
+
+    first = published("one")
+    plain = fingerprint(iso.open_source(people().select("g", "p", "t"))).digest
+    key = (tmp_path / "one" / ".isonomy-state" / "key").read_text()
+    assert first == hmac.new(key.encode(), plain.encode(), "sha256").hexdigest() != plain
+    assert (tmp_path / "one" / ".isonomy-state" / "key").stat().st_mode & 0o077 == 0
+    assert published("one") == first
+    assert published("two") != first
+    assert key not in (tmp_path / "one" / "results.json").read_text()
+    monkeypatch.setenv("ISONOMY_KEY", "of everybody here")
+    assert published("three") == published("four")
+
+
+def counted() -> pl.DataFrame:
+    """3 of the 303 in "b" have outcome 0; 10 people are in "e", all of them selected; 5 are 40 years old."""
+    rng = np.random.default_rng(4)
+    group = np.repeat(["a", "b", "e"], [400, 303, 20])
+    outcome = np.where(group == "b", np.arange(723) < 700, rng.random(723) < 0.5).astype(int)
+    age = np.where(np.arange(723) < 5, 40, np.where(np.arange(723) % 2, 30, 50))
+    selected = np.where(group == "e", 1, rng.random(723) < 0.4).astype(int)
+    seen = np.where(np.arange(723) == 450, None, selected)
+    return pl.DataFrame(
+        {"g": group, "y": outcome, "p": selected, "m": seen.tolist(), "age": age, "c": group}
+    ).with_columns(c=pl.when(pl.int_range(pl.len()) == 0).then(pl.lit("b")).otherwise(pl.col("c")))
+
+
+FAMILIES = {
+    "an outcome": ('groups = ["g"]', '{metric = "selection_rate"}, {metric = "tpr"}', "g=b", "near_counts"),
+    "everybody alike": ('groups = ["g"]', '{metric = "selection_rate"}', "g=e", "same_for_all"),
+    "two cuts": (
+        "",
+        '{metric = "selection_rate", groups = [{column = "age", edges = [40]}]}, '
+        '{metric = "selection_rate", groups = [{column = "age", edges = [41]}], id = "other"}',
+        "age < 40",
+        "near_counts",
+    ),
+    "two filters": (
+        'groups = ["g"]',
+        '{metric = "selection_rate"}, '
+        '{metric = "selection_rate", id = "some", filters = [{column = "age", op = "!=", value = 40}]}',
+        "g=a",
+        "near_counts",
+    ),
+    "named groups": (
+        "",
+        '{metric = "selection_rate", groups = [{name = "u40", where = [{column = "age", op = "<", value = 40}]}, '
+        '{name = "to 40", where = [{column = "age", op = "<=", value = 40}]}]}',
+        "u40",
+        "near_counts",
+    ),
+    "two columns": ('groups = ["g", "c"]', '{metric = "selection_rate"}', "g=b", "near_counts"),
+    "a row left out": (
+        'groups = ["g"]',
+        '{metric = "selection_rate"}, {metric = "selection_rate", prediction = "m", id = "seen"}',
+        "g=b",
+        "near_counts",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_what_tests_tell_together_is_named(name: str, tmp_path: Path) -> None:
+    columns, tests, group, code = FAMILIES[name]
+    counted().write_parquet(tmp_path / "t.parquet")
+    text = 'suppress_below = 10\n[data]\npath = "t.parquet"\nmissing = "drop"\n'
+    text += f'[columns]\noutcome = "y"\nprediction = "p"\n{columns}\n'
+    for test in re.findall(r"\{(metric.*?)\}(?=, \{metric|$)", tests):
+        text += '[[tests]]\nkind = "flag"\n' + re.sub(r", (?=(?:id|groups|filters|prediction) =)", "\n", test) + "\n"
+    (tmp_path / "audit.toml").write_text(text)
+    result = iso.Audit.from_toml(tmp_path / "audit.toml").run(debug=True)
+    told = [note for entry in result.results.values() for note in entry.notes if note.code == code]
+    assert any(group in note.groups for note in told), [entry.warnings for entry in result.results.values()]
+    assert all("None" not in note.text for note in told)
+
+
+def test_tests_of_the_same_rows_tell_nothing_together(tmp_path: Path) -> None:
+    text = '[columns]\ngroups = ["g"]\nprediction = "p"\n[[tests]]\nkind = "flag"\nmetric = "selection_rate"\n'
+    result, _ = run(tmp_path, f'{text}[[tests]]\nkind = "adverse_impact"\n', counted().filter(pl.col("g") != "e"))
+    assert not [note for one in result.results.values() for note in one.notes]

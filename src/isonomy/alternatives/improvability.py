@@ -39,7 +39,7 @@ from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.resampling import collapse
 from isonomy.numerics.status import Status
 from isonomy.options import Alpha, Column, Form, Fraction, Names, Number, RowOptions, Seeded, Whole, check, shown
-from isonomy.results import Columns, Evidence, Note, Plan, column, open_call, question, storable
+from isonomy.results import POOLED, Columns, Evidence, Note, Plan, column, open_call, question, storable
 from isonomy.results.columns import join_tables
 from isonomy.results.disclosure import withheld
 from isonomy.results.evidence import as_frame
@@ -710,10 +710,10 @@ class ImprovabilityResult(Evidence):
     margin: float
     scale: Scale
     alpha: float
-    pvalue: float
-    median_pvalue: float
-    supported_fairness_gain: float
-    supported_accuracy_gain: float
+    pvalue: float = field(metadata=POOLED)
+    median_pvalue: float = field(metadata=POOLED)
+    supported_fairness_gain: float = field(metadata=POOLED)
+    supported_accuracy_gain: float = field(metadata=POOLED)
     words: Mapping[str, str]  # what readers call each utility, by its name in the call
     cutoffs: FloatArray | None = field(metadata=OF_ROWS)  # scores of single people
     train_rows: NDArray[np.int64]
@@ -942,11 +942,15 @@ class ImprovabilityResult(Evidence):
         hidden = [group.label for group, hide in zip(self.members, small, strict=True) if hide]
         lines = np.isin(self.labels, hidden) | (np.array(self.criteria) == "unfairness")
         unknown: dict[str, Any] = {name: np.full(self.trials, np.nan) for name in BY_TRIAL[3:]}
+        unknown |= {name: np.full(len(self.labels), np.nan) for name in ("pvalues", "adjusted_pvalue")}
+        curves = {name: np.full_like(getattr(self.curves, name), np.nan) for name in ("accuracy", "fairness")}
         return replace(
             bare.hide(lines),
             verdict=self.verdict,
             test_rows=np.where(small, 0, self.test_rows),
             recommended=None,
+            details=({},) * self.trials,
+            curves=replace(self.curves, **curves),
             status=(Status.SUPPRESSED,) * len(self.status),
             **unknown,
         )

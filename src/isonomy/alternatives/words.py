@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from isonomy.inference import Verdict
+from isonomy.numerics.status import Status
 from isonomy.results import Note, phrases, register
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ def _amount(gain: float, scale: str) -> str:
 
 def conclusion(r: ImprovabilityResult) -> str:
     tested = f"{_basis(r)}: {phrases.pvalue(r.pvalue)}. A p-value of {r.alpha:g} or less counts as shown."
+    if Status.SUPPRESSED in r.status:
+        tested = phrases.JOINT_WITHHELD
     if r.reject:
         return (
             f"A less discriminatory alternative was shown to exist: {_subject(r)} every accuracy requirement with less "

@@ -31,8 +31,8 @@ _MOMENT = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can hold
 _OF_THE_RUN = ("Time", "Peak memory")  # facts that differ from run to run
 _READ_ME = """\
 The evidence of one audit. It does not record when it was made or how long that took, so the same rows, audit file,
-seed and versions produce the same bytes. MANIFEST.sha256 lists every other file (check it with: sha256sum -c
-MANIFEST.sha256). report.html opens in any browser and loads nothing from the network.
+seed, versions and key of the fingerprint produce the same bytes. MANIFEST.sha256 lists every other file (check it with:
+sha256sum -c MANIFEST.sha256). report.html opens in any browser and loads nothing from the network.
 """
 
 

@@ -19,7 +19,7 @@ from isonomy.audit.config import MODELS
 from isonomy.audit.forms import plain, with_dates
 from isonomy.audit.outcome import AuditResult
 from isonomy.audit.plan import PlannedTest, absent, check, of_other_rows, plan, refusals
-from isonomy.audit.state import State, claim, place, prepare, refuse
+from isonomy.audit.state import State, claim, keyed, place, prepare, refuse
 from isonomy.audit.table import Opened, identified, narrow, open_table, repeated
 from isonomy.errors import ConfigError, DataError, UsageError
 from isonomy.frames import Source
@@ -30,6 +30,7 @@ from isonomy.report import Decided, Document, Entry
 from isonomy.report.document import DATES, FINGERPRINT
 from isonomy.report.layout import Section
 from isonomy.results import Note, from_dict, phrases
+from isonomy.results.disclosure import FAMILY, family_notes
 from isonomy.results.progress import listening
 
 Progress = Callable[[str, int, int], None]  # what is being done, tests finished, tests in all
@@ -145,6 +146,7 @@ class Audit:
         if folder is not None:
             prepare(folder)
         state = State(folder, resume=resume)
+        fingerprint = replace(fingerprint, digest=keyed(fingerprint.digest, folder))
         identities = [test.identity(fingerprint.digest, self.config) for test in planned]
         filtered = {repr(test.test.filters): test.test.filters for test in planned}
         conditions = {key: all_of(part.comparison for part in filters) for key, filters in filtered.items()}
@@ -246,11 +248,17 @@ class Audit:
                     Section(1, entries[i], 1, drawn=False)
                 except Exception as error:
                     entries[i] = self._stopped(planned[i], entry, error)
-        note = Note("other_rows")
-        for i, other in enumerate(of_other_rows(planned[: len(entries)]) if known else ()):
-            result = entries[i].result
-            if other and result is not None and note not in result.notes:
-                entries[i] = replace(entries[i], result=replace(result, notes=(*result.notes, note)))
+        results = {entry.name: entry.result for entry in entries if entry.result is not None}
+        added = family_notes(results, minimum) if minimum else {}
+        others = of_other_rows(planned[: len(entries)]) if known else [False] * len(entries)
+        for i, (entry, other) in enumerate(zip(entries, others, strict=True)):
+            if entry.result is None:
+                continue
+            notes = [note for note in entry.result.notes if note.code not in FAMILY]
+            notes += [*added.get(entry.name, ()), *([Note("other_rows")] if other else [])]
+            notes = [note for k, note in enumerate(notes) if note not in notes[:k]]
+            if notes != list(entry.result.notes):
+                entries[i] = replace(entry, result=replace(entry.result, notes=tuple(notes)))
         return entries
 
 

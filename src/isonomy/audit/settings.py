@@ -20,6 +20,7 @@ _SETTING = re.compile(r'((?:"[^"]*"|[^"=])+)=(.*)', re.DOTALL)
 _PART = re.compile(r'(?:^|\.)(?:"([^"]+)"|([^."\[\]]+))|\[(\d+)\]')
 _PLAIN = re.compile(r"""true|false|[+-]?[0-9][0-9_.eE+-]*|"[^"\n]*"|'[^'\n]*'""")  # what is not read as bare text
 _VARIABLE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)\})?")
+_PLACES = (("output",), ("data", "path"), ("data", "tables"), ("data", "database"))  # keys that name files
 _IN_SQL = re.compile(r"[\w.:+]+(?:-[\w.:+]+)*")  # no quotes, no spaces, no comments
 
 
@@ -78,6 +79,8 @@ def expand(value: Any, facts: dict[str, str], path: Keys = ()) -> Any:
         if not text:
             lack = "is empty." if name in os.environ else f"is not in the environment.{near(name, os.environ)}"
             raise ConfigError(f"{where}: the variable {name} {lack}")
+        if path[:2] in _PLACES and ".." in re.split(r"[/\\]", text):
+            raise ConfigError(f"{where}: {name} is {shown(text)}; a variable in a path may not contain '..'.")
         if path == ("data", "query") and not _IN_SQL.fullmatch(text):
             raise ConfigError(f"{where}: {name} is {shown(text)}; allowed in a query: letters, digits and . : + - _.")
         facts[f"Variable: {name}"] = text

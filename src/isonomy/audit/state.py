@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import hmac
 import json
 import os
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,11 @@ from isonomy.results.storage import write_bytes as write_bytes
 FILES = ("report.html", "results.json", "summary.md", "junit.xml")
 FOLDER = ".isonomy-state"
 _OWNER = "audit-file"  # which audit file the folder belongs to, relative to the folder
+_KEY = "key"  # of the fingerprints in this folder
+KEY_VARIABLE = (
+    "ISONOMY_KEY"  # a key for all folders, so that audits in different folders can be told to read the same rows
+)
+_OF_THIS_PROCESS = secrets.token_hex(32)  # the key of audits that are not written
 
 
 def place(folder: str | Path) -> Path:
@@ -86,6 +93,24 @@ def prepare(folder: Path) -> None:
                 left.unlink(missing_ok=True)
     except OSError as error:
         raise ConfigError(f"output: cannot write to {folder} ({error.strerror}).") from None
+
+
+def keyed(digest: str, folder: Path | None) -> str:
+    """A fingerprint of rows that nobody without the key can compare with guesses about the rows.
+
+    The key is that of the environment or, without one, random and kept with the state in the output folder.
+    """
+    key = os.environ.get(KEY_VARIABLE, "")
+    if not key and folder is not None:
+        place = folder / FOLDER / _KEY
+        with contextlib.suppress(OSError, ValueError):
+            key = place.read_text(encoding="utf-8")
+        if not key:
+            key = secrets.token_hex(32)
+            place.parent.mkdir(exist_ok=True)
+            write(place, key)
+            place.chmod(0o600)
+    return hmac.new((key or _OF_THIS_PROCESS).encode(), digest.encode(), hashlib.sha256).hexdigest()
 
 
 class State:

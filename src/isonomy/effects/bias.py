@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
@@ -34,7 +34,7 @@ from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import normal_isf
 from isonomy.options import Alpha, Column, Form, Names, Number, Power, RowOptions, Seeded, Whole, check
-from isonomy.results import Columns, Evidence, Note, column, note_if, open_call, question
+from isonomy.results import POOLED, Columns, Evidence, Note, column, note_if, open_call, question
 
 if TYPE_CHECKING:
     import altair as alt
@@ -561,12 +561,12 @@ class TreatmentBiasResult(Evidence):
     family: FloatArray = column(listed=False, withheld=False)  # the number of the group's family
     binary: bool  # every outcome is 0 or 1: differences are of shares
     families: tuple[str, ...]
-    omnibus_statistic: FloatArray
-    omnibus_pvalue: FloatArray
-    sufficiency_statistic: FloatArray
-    sufficiency_pvalue: FloatArray
-    independence_statistic: FloatArray
-    independence_pvalue: FloatArray
+    omnibus_statistic: FloatArray = field(metadata=POOLED)
+    omnibus_pvalue: FloatArray = field(metadata=POOLED)
+    sufficiency_statistic: FloatArray = field(metadata=POOLED)
+    sufficiency_pvalue: FloatArray = field(metadata=POOLED)
+    independence_statistic: FloatArray = field(metadata=POOLED)
+    independence_pvalue: FloatArray = field(metadata=POOLED)
     hypotheses: int  # about biases: two groups that are compared with each other have one
     arms_differ: bool  # treated shares differ between groups by more than 5 points and more than chance explains
     least_events: float

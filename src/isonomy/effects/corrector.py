@@ -307,9 +307,7 @@ def _values(X: object, column: Column | None, argument: str) -> object:
     if isinstance(values, nw.Series):
         if values.dtype in (nw.Int128, nw.UInt128):  # a group stays the one it is as text; other roles are numbers
             values = values.cast(nw.String if argument == "groups" else nw.Float64)
-        if not values.implementation.is_pandas():
-            return values.to_polars()
-        values = values.to_numpy()
+        return values.to_polars()
     if values.dtype != object or argument == "groups":  # large groups that differ may be equal as floats
         return values
     try:

@@ -113,8 +113,8 @@ def finding(r: TreatmentBiasResult, i: int) -> str:
     return (
         f"{r.labels[i]} ({phrases.count(r.n[i])} rows): the predicted {noun} is {predicted} and the observed {noun} is "
         f"{observed}, an error of {_amount(r, r.estimate[i])}. The error of {others} is {_amount(r, r.reference[i])}. "
-        f"The bias, which is the difference between these errors, is {_amount(r, r.disparity[i])} ({between}, adjusted "
-        f"{phrases.pvalue(r.adjusted_pvalue[i])}). {_ENDS[r.verdicts[i]]}"
+        f"The bias, which is the difference between these errors, is {_amount(r, r.disparity[i])} ({between}, "
+        f"{phrases.adjusted(r.adjusted_pvalue[i])}). {_ENDS[r.verdicts[i]]}"
     )
 
 

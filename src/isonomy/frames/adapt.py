@@ -1,8 +1,9 @@
 """Every input becomes a narwhals frame whose values mean the same, whatever holds the rows.
 
 Tables in memory become polars frames (pyarrow without a copy), so that nulls and comparisons behave alike whatever
-library made them. Then, on every engine, NaN becomes null, and narrow numbers become wide: a product in a user's
-expression must not overflow.
+library made them; so do the columns of X that an estimator reads. Then, on every engine, NaN becomes null, and narrow
+numbers become wide: a product in a user's expression must not overflow. What a column may hold is decided here, so
+that a type is right for every question, estimator and engine or refused by the same sentence.
 
 A path is one file, a folder or a glob. Folders are entered once each, whatever links point to them. What is not a
 plain file (a pipe, a device) is refused: reading it would wait forever.
@@ -43,6 +44,8 @@ _COMMA = r"^\s*[+-]?\d+,\d+\s*$"
 _SPREADSHEETS = (".xlsx", ".xls", ".ods")
 _WILDCARDS = re.compile(r"[*?\[]")
 UNREADABLE = ("run_end_encoded", "decimal256", "union")  # types of Arrow that polars cannot hold
+# The types of columns that name groups, besides numbers; objects are looked at one by one.
+LEVELS = (nw.Boolean, nw.String, nw.Categorical, nw.Enum, nw.Date, nw.Datetime, nw.Time, nw.Object, nw.Unknown)
 
 
 # The frame; the kind of input it came from ("pandas", "polars", "pyarrow", "duckdb", "pyspark", "ibis", "mapping" or
@@ -73,11 +76,11 @@ def adapt(data: object) -> Adapted:
         return _uniform(frame, backend, lazy=True)
     import polars as pl
 
-    columns = list(map(_series, frame.iter_columns()))
+    columns = list(map(as_polars, frame.iter_columns()))
     return _uniform(nw.from_native(pl.DataFrame(columns)).lazy(), backend, lazy=False)
 
 
-def _series(column: nw.Series[Any]) -> pl.Series:
+def as_polars(column: nw.Series[Any]) -> pl.Series:
     """A column as polars; pandas columns of mixed objects stay objects, and are refused when they are used."""
     import polars as pl
 
@@ -106,8 +109,7 @@ def _uniform(frame: Lazy, backend: str, *, lazy: bool) -> Adapted:
     for name, dtype in schema.items():
         if native.get(name, "").startswith("UNION"):
             raise WrongType(f"data: column {name!r} is a union; cast it to text, numbers or dates, or drop it.")
-        if name == "*" or (name.startswith("^") and name.endswith("$")):  # engines would select other columns
-            raise UsageError(f"data: the column name {name!r} reads as a pattern of names; rename the column.")
+        refuse_name("data", name)
         column = nw.col(name)
         if dtype.is_float():
             wide = column.cast(nw.Float64)
@@ -118,6 +120,33 @@ def _uniform(frame: Lazy, backend: str, *, lazy: bool) -> Adapted:
         if dtype in (nw.Int8, nw.UInt8):
             small.add(name)
     return frame.with_columns(*uniform) if uniform else frame, backend, lazy, frozenset(small)
+
+
+def refuse_name(argument: str, name: str) -> None:
+    if "\x00" in name:  # engines would cut the name off there
+        raise UsageError(f"{argument}: the column name {name!r} contains a null character; rename the column.")
+    if name == "*" or (name.startswith("^") and name.endswith("$")):  # engines would select other columns
+        raise UsageError(f"{argument}: the column name {name!r} reads as a pattern of names; rename the column.")
+
+
+def refuse_levels(argument: str, column: str, dtype: nw.dtypes.DType) -> None:
+    """Raise if the values of a column cannot name groups."""
+    if not (dtype.is_numeric() or isinstance(dtype, LEVELS)):
+        raise WrongType(
+            f"{argument}: column {column!r} is {dtype}; groups need text, numbers, booleans, dates or times."
+        )
+
+
+def refuse_instants(argument: str, column: str, values: pl.Series) -> None:
+    """Raise for instants between two microseconds: Python cannot hold them, so two of them might become one group."""
+    import polars as pl
+
+    ticks = values.dtype == pl.Time or getattr(values.dtype, "time_unit", "") == "ns"
+    if ticks and (values.drop_nulls().to_physical() % 1_000 != 0).any():
+        raise WrongType(
+            f"{argument}: column {column!r} holds instants between two microseconds; round them to microseconds, or "
+            "make them text."
+        )
 
 
 def _refuse_duplicates(data: object) -> None:
@@ -284,7 +313,7 @@ def as_column(name: str, values: object) -> pl.Series:
 
     series: object = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
-        return _series(series).alias(name)
+        return as_polars(series).alias(name)
     if isinstance(values, np.ndarray) and values.dtype != object:
         if values.ndim != 1:
             raise UsageError(f"data: column {name!r} has {values.ndim} dimensions; give a one-dimensional array.")

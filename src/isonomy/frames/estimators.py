@@ -24,6 +24,7 @@ from isonomy.errors import (
     UsageError,
     WrongType,
 )
+from isonomy.frames.adapt import as_polars, refuse_instants, refuse_levels, refuse_name
 from isonomy.frames.expressions import LARGEST
 from isonomy.frames.source import refuse_nested
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
@@ -99,7 +100,7 @@ def read_columns(
         checked = check_array(taken, dtype=np.float64, input_name="X")
     if np.abs(checked).max(initial=0.0) > LARGEST:
         raise UsageError(f"{argument}: holds numbers beyond {LARGEST:g}, which cannot be computed with; rescale them.")
-    parts = [levels(column_of(table, name, "groups"), "groups") for name in groups]
+    parts = [levels(_grouping(column_of(table, name, "groups")), "groups") for name in groups]
     codes, keys = crossed_levels(parts, len(checked))
     users = None if user is None else user_codes(column_of(table, user, "user"), "user")
     return Columns(checked, codes, keys, users)
@@ -233,11 +234,19 @@ def column_of(X: Eager | AnyArray, name: Column, argument: str) -> Values:
         chosen = name if isinstance(name, str) else X.columns[name]
         if chosen not in X.columns:
             raise UnknownColumn(argument, chosen, X.columns)
-        return X.get_column(chosen)
+        refuse_name("X", chosen)
+        return nw.from_native(as_polars(X.get_column(chosen)), series_only=True)
     if isinstance(name, str):
         raise UsageError(f"{argument}: {name!r} is a name, but X is an array; give a column number, or a frame.")
     column: AnyArray = X[:, name]
     return column
+
+
+def _grouping(values: Values) -> Values:
+    if isinstance(values, nw.Series):
+        refuse_levels("groups", values.name, values.dtype)
+        refuse_instants("groups", values.name, values.to_native())
+    return values
 
 
 def series_of(values: object) -> Values:

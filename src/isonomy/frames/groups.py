@@ -24,7 +24,7 @@ import narwhals as nw
 import numpy as np
 
 from isonomy.errors import OneGroup, UnknownColumn, UnknownOption, UsageError, WrongType
-from isonomy.frames.adapt import Lazy
+from isonomy.frames.adapt import Lazy, refuse_instants, refuse_levels
 from isonomy.frames.adapt import in_words as condition_in_words
 from isonomy.frames.expressions import DType, Schema, is_text, missing
 from isonomy.frames.sums import code_column
@@ -311,9 +311,7 @@ def _dimension(schema: Schema, group: object, argument: str) -> Dimension:
         return Dimension(name, codes, labels=group.labels)
     if dtype.is_float():
         return Dimension(name, nw.when(nw.col(name).is_finite()).then(nw.col(name)))
-    plain = (nw.Boolean, nw.String, nw.Categorical, nw.Enum, nw.Date, nw.Datetime, nw.Time, nw.Object, nw.Unknown)
-    if not (dtype.is_numeric() or isinstance(dtype, plain)):
-        raise WrongType(f"{argument}: column {name!r} is {dtype}; groups need text, numbers, booleans, dates or times.")
+    refuse_levels(argument, name, dtype)
     return Dimension(name, nw.col(name))
 
 
@@ -321,7 +319,8 @@ def partitions(grouping: Grouping, cells: pl.DataFrame) -> tuple[Partition, ...]
     """Roll cells (or rows) up to every group, and to the strata, which come last."""
     levels: dict[str, Levels] = {}
     for dimension in grouping.every:
-        levels[dimension.name] = _levels(dimension, cells[f"group {dimension.name}"])
+        argument = "given" if dimension in grouping.strata else "groups"
+        levels[dimension.name] = _levels(dimension, cells[f"group {dimension.name}"], argument)
         values = [value for value in levels[dimension.name][1] if isinstance(value, float) and 0.0 <= value <= 1.0]
         if dimension in grouping.dimensions and len(values) > MOST_SHARES:
             raise UsageError(
@@ -332,7 +331,7 @@ def partitions(grouping: Grouping, cells: pl.DataFrame) -> tuple[Partition, ...]
     return tuple(map(partial(_partition, levels, len(cells)), subsets))
 
 
-def _levels(dimension: Dimension, column: pl.Series) -> Levels:
+def _levels(dimension: Dimension, column: pl.Series, argument: str) -> Levels:
     """The code of each line along one dimension, and the value of each code, sorted with null last."""
     if dimension.condition:
         return np.where(column.fill_null(False).to_numpy(), 0, -1).astype(np.intp), [dimension.name]
@@ -342,10 +341,11 @@ def _levels(dimension: Dimension, column: pl.Series) -> Levels:
     present = np.flatnonzero(first >= 0)
     if present.size > MOST_LEVELS:
         raise UsageError(
-            f"groups: column {dimension.name!r} has {present.size:,} different values; at most {MOST_LEVELS:,} groups "
-            "can be held. It tells people apart, not groups: name another column, or cut a number with iso.cut."
+            f"{argument}: column {dimension.name!r} has {present.size:,} different values; at most {MOST_LEVELS:,} "
+            "groups can be held. It tells people apart, not groups: name another column, or cut a number with iso.cut."
         )
     values = column[first[present]]
+    refuse_instants(argument, dimension.name, values)
     order = values.arg_sort(nulls_last=True).to_numpy()
     rank = np.empty(number, dtype=np.intp)
     rank[present[order]] = np.arange(present.size)

@@ -44,7 +44,7 @@ from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import chi2_isf, chi2_sf, weighted_chi2_sf
 from isonomy.options import Alpha, Column, RowOptions, Seeded, Tolerance, Whole, check
-from isonomy.results import Evidence, Note, column, note_if, open_call, question, storable
+from isonomy.results import POOLED, Evidence, Note, column, note_if, open_call, question, storable
 from isonomy.results.evidence import as_frame
 from isonomy.results.storage import OF_ROWS
 
@@ -516,9 +516,9 @@ class CertifyResult(GroupEvidence):
     tolerance_pvalue: FloatArray = column(listed=False)
     null_disparity: FloatArray = column(listed=False, withheld=False)
     likelihood: str
-    statistic: float
+    statistic: float = field(metadata=POOLED)
     df: int
-    pvalue: float
+    pvalue: float = field(metadata=POOLED)
     joint_status: Status
     region: Region | Stacked | NoDifference | None = field(metadata=OF_ROWS)
     definitions: Mapping[str, tuple[float, int, float, float]] = field(default_factory=dict)
@@ -673,6 +673,8 @@ class CertifyResult(GroupEvidence):
 
     def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
         """A copy without the rows behind `contains`, and without the numbers of small groups and those in ``also``."""
-        withheld = GroupEvidence.suppressed(self, minimum, also)
-        hidden = Status.SUPPRESSED in withheld.status
-        return replace(withheld, region=None, definitions={} if hidden else self.definitions)
+        hidden = GroupEvidence.suppressed(self, minimum, also)
+        withheld = bool(self.pooled_numbers()) and not hidden.pooled_numbers()  # the correction is that of all groups
+        notes = tuple(note for note in self.notes if not (withheld and note.code == "joint_corrected"))
+        definitions = {} if Status.SUPPRESSED in hidden.status else self.definitions
+        return replace(hidden, region=None, notes=notes, definitions=definitions)

@@ -128,7 +128,7 @@ def _finding(r: Any, i: int, against: str, points: bool, ratio: bool) -> str:
     start = (
         f"{r.labels[i]} (expected members {phrases.count(r.expected[i])}): {metric}{size} compared with {against}{why}"
     )
-    return f"{start} ({level} {whole}; adjusted {phrases.pvalue(float(r.adjusted_pvalue[i]))}). {_shown(r, i)}"
+    return f"{start} ({level} {whole}; {phrases.adjusted(float(r.adjusted_pvalue[i]))}). {_shown(r, i)}"
 
 
 def _shown(r: Any, i: int) -> str:

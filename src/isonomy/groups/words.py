@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from math import isfinite, nan
+from math import isfinite, isnan, nan
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -164,8 +164,8 @@ def group_finding(r: FlagResult, i: int) -> str:
     whose = "" if r.reference_kind.is_value else f" for {r.reference}"
     if r.model:
         whose = f" for comparable people among {r.reference}"
-    single, family = (phrases.pvalue(float(p[i])) for p in (r.pvalue, r.adjusted_pvalue))
-    evidence = f"adjusted {family}" if single == family else f"{single}, adjusted {family}"
+    single, family = phrases.pvalue(float(r.pvalue[i])), phrases.adjusted(float(r.adjusted_pvalue[i]))
+    evidence = family if family == f"adjusted {single}" else f"{single}, {family}"
     if r.deviations is not None and isfinite(r.deviations[i]):
         evidence = f"{abs(float(r.deviations[i])):.1f} standard deviations from no difference; {evidence}"
     return f"{start}, compared with {other}{whose}; {size}; {evidence}. {_shown(r, i)}{_short(r, i)}"
@@ -488,8 +488,11 @@ JOINT_STATUSES = {Status.INFEASIBLE: "joint_infeasible", Status.OUTSIDE_RANGE: "
 
 def certify_finding(r: CertifyResult) -> str:
     apart = f" from {r.tested}," if r.tested else ""
-    shown = rejected(r.pvalue, r.alpha)
+    hidden = isnan(r.pvalue) and any(note.code == "pooled" for note in r.notes)
+    shown = r.verdict is Verdict.VIOLATION if hidden and r.tolerance is None else rejected(r.pvalue, r.alpha)
     differ = f"the groups differ{apart} by more than chance explains" if shown else f"no difference{apart} was shown"
+    if hidden:
+        return f"{phrases.JOINT_WITHHELD}{'' if r.tolerance is not None else f' Taken together, {differ}.'}"
     return (
         f"Taken together, {differ}: {phrases.pvalue(r.pvalue)} ({JOINT_STATISTICS[r.likelihood]} "
         f"{phrases.number(r.statistic)} on {r.df:,} {'degree' if r.df == 1 else 'degrees'} of freedom)."

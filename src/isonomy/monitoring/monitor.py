@@ -341,7 +341,9 @@ class Monitor:
             stored = {name: read_option(value) for name, value in state.options.items()}
             loaded = cls(**stored | options)
             loaded._state, state.options = state, loaded._state.options
-            loaded.result()
+            to_date = loaded.result()
+            to_date.history()  # raises for sums of the wrong type or shape
+            to_date.summary()
         except (UsageError, DataError):
             raise
         except Exception as error:  # a file may hold anything

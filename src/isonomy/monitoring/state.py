@@ -143,6 +143,7 @@ def read_state(path: Path) -> MonitorState:
         parts = {name: stored[name] for name in MonitorState.__dataclass_fields__}
         parts["groups"] = [decode(group) for group in parts["groups"]]
         parts["batches"] = [typed(Batch(**batch)) for batch in parts["batches"]]
+        _counted(stored)  # raises for an archive of anything else
         return typed(MonitorState(**parts))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(f"{path.name}: not a monitor's state ({type(error).__name__}: {str(error)[:200]}).") from None

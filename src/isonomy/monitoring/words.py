@@ -154,7 +154,7 @@ def finding(result: MonitorResult, j: int) -> str:
         f"{result.names[j]}: {share(float(result.estimate[j]))} of {phrases.count(result.n[j])} rows, "
         f"{result.reference} {share(float(result.reference_value[j]))} in the same batches"
     )
-    tests = f"{phrases.pvalue(result.pvalue[j])}, adjusted {phrases.pvalue(result.adjusted_pvalue[j])}"
+    tests = f"{phrases.pvalue(result.pvalue[j])}, {phrases.adjusted(result.adjusted_pvalue[j])}"
     verdict = result.verdicts[j]
     if verdict is Verdict.VIOLATION:
         end = f"A difference was shown, first at batch {result.first_shown[j]}: {result.direction[j]}."

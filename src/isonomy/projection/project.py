@@ -36,7 +36,19 @@ from isonomy.projection.read import (
     refuse_levels_without_factor,
     with_decisions,
 )
-from isonomy.results import Columns, Evidence, Note, Plan, Verdict, column, note_if, open_call, phrases, question
+from isonomy.results import (
+    POOLED,
+    Columns,
+    Evidence,
+    Note,
+    Plan,
+    Verdict,
+    column,
+    note_if,
+    open_call,
+    phrases,
+    question,
+)
 from isonomy.results.disclosure import withheld
 from isonomy.results.evidence import as_frame, read_only
 from isonomy.results.storage import OF_ROWS, from_json, storable
@@ -693,26 +705,26 @@ class ProjectionResult(Evidence):
     mean_distance: FloatArray = column("Average distance")
     reach: FloatArray | None = field(metadata={**column("Largest distance").metadata, **OF_ROWS})
     criterion: str
-    statistic: float
-    tested_statistic: float
-    pvalue: float
-    critical_value: float
-    wald_statistic: float
-    wald_pvalue: float
-    equivalence_pvalue: float
+    statistic: float = field(metadata=POOLED)
+    tested_statistic: float = field(metadata=POOLED)
+    pvalue: float = field(metadata=POOLED)
+    critical_value: float = field(metadata=POOLED)
+    wald_statistic: float = field(metadata=POOLED)
+    wald_pvalue: float = field(metadata=POOLED)
+    equivalence_pvalue: float = field(metadata=POOLED)
     test_status: Status  # why the projection's law was not used
     tested: bool
     alpha: float
     tolerance: Tolerance | None
-    bandwidth: float
-    weights: FloatArray  # of the chi-squares of the law
-    density: float = np.nan
+    bandwidth: float = field(metadata=POOLED)
+    weights: FloatArray = field(metadata=POOLED)  # of the chi-squares of the law
+    density: float = field(default=np.nan, metadata=POOLED)
     covariance: FloatArray | None = None
     curvature: FloatArray | None = None
     rows: float
     moved: float
     overall_share: float
-    overall_distance: float
+    overall_distance: float = field(metadata=POOLED)
     curve: ToleranceCurve | None
     chosen: str = "selected"  # the word for people whose decision is 1
     listing: MovedRows | Callable[[], MovedRows] | None = field(metadata=OF_ROWS, repr=False)  # behind `plan`
@@ -795,5 +807,5 @@ class ProjectionResult(Evidence):
         hidden = unlisted.hide(derived)
         numbers = ("reference", "disparity", "ci_low", "ci_high", "multiplier", "welch_pvalue", "detectable")
         withdrawn = {name: getattr(hidden, name) for name in (*numbers, "rows_needed", "status", "verdict")}
-        withdrawn |= {"covariance": None, "curvature": None}
+        withdrawn |= {"covariance": None, "curvature": None, "curve": None}
         return replace(unlisted.hide(small), **withdrawn)

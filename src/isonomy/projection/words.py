@@ -107,15 +107,18 @@ def change(r: ProjectionResult) -> str:
         return "There is no plan, because the least change was not found."
     if r.moved == 0:
         return f"No decision would have to change: the observed {_compared(r)} are already {_goal(r)}."
+    far = f"{phrases.number(r.statistic)} ({phrases.number(r.overall_distance)} per decision on average)"
     return (
         f"The least change that makes these {_compared(r)} {_goal(r)} flips {phrases.count(r.moved)} of "
-        f"{phrases.count(r.rows)} decisions ({phrases.share(r.overall_share)}), over a total distance of "
-        f"{phrases.number(r.statistic)} ({phrases.number(r.overall_distance)} per decision on average)."
+        f"{phrases.count(r.rows)} decisions ({phrases.share(r.overall_share)})"
+        f"{'' if isnan(r.statistic) else f', over a total distance of {far}'}."
     )
 
 
 def evidence(r: ProjectionResult) -> str:
     what, p, wald = _compared(r), phrases.pvalue(r.pvalue), phrases.pvalue(r.wald_pvalue)
+    if any(note.code == "pooled" for note in r.notes):
+        return phrases.JOINT_WITHHELD
     if not r.tested:
         return f"No p-value is given for this distance. The Wald test of the same {what} gives {wald}."
     if r.test_status is not Status.OK and isnan(r.pvalue):
@@ -132,6 +135,8 @@ def evidence(r: ProjectionResult) -> str:
 
 def equivalence(r: ProjectionResult) -> str:
     p = phrases.pvalue(r.equivalence_pvalue)
+    if any(note.code == "pooled" for note in r.notes):
+        return phrases.JOINT_WITHHELD
     return f"The equivalence test, in which a small p-value shows that these {_compared(r)} are {_goal(r)}, gives {p}."
 
 

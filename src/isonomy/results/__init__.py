@@ -2,7 +2,7 @@
 
 from isonomy.inference import Verdict
 from isonomy.numerics.status import Status
-from isonomy.results.columns import column
+from isonomy.results.columns import POOLED, column
 from isonomy.results.evidence import Columns, Evidence, Movement, Options, Provenance, provenance
 from isonomy.results.phrases import Note, note_if, register
 from isonomy.results.questions import KINDS, QUESTIONS, Plan, Question, find_question, open_call, question
@@ -10,6 +10,7 @@ from isonomy.results.storage import SCHEMA_VERSION, from_dict, from_json, storab
 
 __all__ = [
     "KINDS",
+    "POOLED",
     "QUESTIONS",
     "SCHEMA_VERSION",
     "Columns",

@@ -28,6 +28,8 @@ from isonomy.results import phrases
 if TYPE_CHECKING:
     from isonomy.results.evidence import Columns, Evidence
 
+# The metadata of a number that all lines determine together, such as a joint p-value; withheld as soon as a line is.
+POOLED: Mapping[str, bool] = {"pooled": True}
 # One vocabulary for all tables, in this order; a question's own columns follow it, in the order of declaration.
 KEYS = ("table", "candidate", "criterion", "round", "group", "stratum", "against", "metric", "outcome", "score", "time")
 VOCABULARY = (

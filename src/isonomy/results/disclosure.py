@@ -5,16 +5,30 @@ Further groups are therefore withheld until at least two are, with enough rows t
 reveals a small one: complementary suppression, along every dimension by which groups are split. Named groups may
 overlap with any other. If one of them is withheld, all are; and if any group is withheld, so are the named groups whose
 number of rows differs from that of a published group, or of everybody, by less than the minimum.
+
+Sums over everybody stay: they tell what several withheld groups have in common. Statistics and p-values of all groups
+together do not, because they and the sums have few solutions (see `columns.POOLED`).
+
+What all tests of an audit publish together is checked in `family_notes`: two counts of nearly the same people, and
+rates that are the same for everybody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from isonomy.frames.groups import CONDITION, Group
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.results.phrases import Note
+
+if TYPE_CHECKING:
+    from isonomy.results.evidence import Evidence
+
+FAMILY = ("near_counts", "same_for_all")  # the notes of `family_notes`
 
 Parts = tuple[IntArray, int | None]  # groups that do not overlap, and the group they make up; None: everybody
 
@@ -137,3 +151,123 @@ def _telling(size: FloatArray, hidden: BoolArray, named: BoolArray, minimum: int
         near = np.abs(others - size[i]) < minimum
         telling[i] = near[np.append(shown != i, True)].any()
     return telling
+
+
+# ---- what the tests of an audit publish together
+
+
+class Count(NamedTuple):
+    """A number of rows that a test publishes about a group, and how many of them are cases, if it says so."""
+
+    test: str
+    where: str  # the test and the column, in words
+    counted: tuple[str, object]  # the column and, unless it counts whole groups, the metric
+    group: Group
+    rows: float
+    cases: float
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.group.items)
+
+
+def family_notes(results: Mapping[str, Evidence], minimum: int) -> dict[str, tuple[Note, ...]]:
+    """Notes for each test on what its published numbers may tell of fewer than ``minimum`` people.
+
+    That is the case for two counts, of people that are mostly the same, that differ by less than the minimum; and for a
+    rate that is the same for everybody.
+    """
+    counts = [count for name, result in results.items() for count in _counts(name, result)]
+    near: dict[str, dict[str, set[str]]] = {name: defaultdict(set) for name in results}
+    for first, second in _overlapping(counts, minimum):
+        if 0 < abs(second.rows - first.rows) < minimum:
+            near[first.test][second.where].add(first.group.label)
+            near[second.test][first.where].add(second.group.label)
+    for count in counts:
+        everybody = results[count.test].provenance.rows
+        if CONDITION in count.columns and everybody and 0 < everybody - count.rows < minimum:
+            near[count.test][f"{count.test}: all rows"].add(count.group.label)
+    notes: dict[str, tuple[Note, ...]] = {}
+    for name, result in results.items():
+        by_groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for where, groups in sorted(near[name].items()):
+            by_groups[tuple(sorted(groups))].append(where)
+        values = {groups: {"where": "; ".join(where), "minimum": minimum} for groups, where in by_groups.items()}
+        same = tuple(dict.fromkeys(_same_for_all(result)))
+        notes[name] = (
+            *(Note("near_counts", groups, value) for groups, value in values.items()),
+            *([Note("same_for_all", same)] if same else []),
+        )
+    return notes
+
+
+def _counts(test: str, result: Evidence) -> Iterator[Count]:
+    """The numbers of rows that a result publishes, each once."""
+    titles = {
+        name: column.title for name, column in result.described(c.name for c in result.declared().values()).items()
+    }
+    listed = set[tuple[str, Group, float]]()
+    for field, column in result.declared().items():
+        values, groups = getattr(result, field), getattr(result, column.sized)
+        if not column.sizes or values is None or len(values) != len(groups):
+            continue
+        rates = _rates(result) if column.name == "n" else None
+        for i, (group, rows) in enumerate(zip(groups, values, strict=True)):
+            if rows > 0 and (column.name, group, rows) not in listed:
+                listed.add((column.name, group, rows))
+                cases = np.nan if rates is None else rows * rates[i]
+                counted = column.name, None if column.name == "size" else result.provenance.options.get("metric")
+                yield Count(test, f"{test}: {titles[column.name]}", counted, group, float(rows), float(cases))
+
+
+def _overlapping(counts: Sequence[Count], minimum: int) -> Iterator[tuple[Count, Count]]:
+    """Pairs of counts of people that may be mostly the same.
+
+    They are a part of a group and the whole group; or they count the same thing in one group, in a named group and any
+    other, in groups of one column that two tests cut differently, or in groups of two columns with about as many cases.
+    """
+    by_group: dict[Group, list[Count]] = defaultdict(list)
+    by_thing: dict[tuple[str, object], list[Count]] = defaultdict(list)
+    for count in counts:
+        by_group[count.group].append(count)
+        by_thing[count.counted].append(count)
+    for same in by_group.values():
+        whole = max(same, key=lambda count: count.rows)
+        yield from ((whole, count) for count in same if count.counted != whole.counted)
+    for things in by_thing.values():
+        yield from _alike(things, minimum)
+
+
+def _alike(counts: Sequence[Count], minimum: int) -> Iterator[tuple[Count, Count]]:
+    """Pairs among counts of the same thing."""
+    tests: dict[tuple[str, ...], dict[str, set[Group]]] = defaultdict(lambda: defaultdict(set))
+    for count in counts:
+        tests[count.columns][count.test].add(count.group)
+    ordered = sorted(counts, key=lambda count: count.rows)
+    for i, first in enumerate(ordered):
+        for second in ordered[i + 1 :]:
+            if second.rows - first.rows >= minimum:
+                break
+            if first.group == second.group or CONDITION in (*first.columns, *second.columns):
+                yield first, second
+            elif first.columns == second.columns:
+                apart = first.test != second.test and tests[first.columns]
+                if apart and apart[first.test] != apart[second.test]:
+                    yield first, second
+            elif first.test == second.test and abs(second.cases - first.cases) < minimum:
+                yield first, second
+
+
+def _rates(result: Evidence) -> FloatArray | None:
+    """The published share of each line; None if a result has none."""
+    fields = [field for field, column in result.declared().items() if column.name == "estimate"]
+    if not fields or result.units().get("estimate") != "%":
+        return None
+    rates: FloatArray = getattr(result, fields[0])
+    return rates if np.shape(rates) == (len(result.groups),) else None
+
+
+def _same_for_all(result: Evidence) -> Iterator[str]:
+    """The groups whose published rate is 0 or 1."""
+    rates = _rates(result)
+    return iter(()) if rates is None else (result.labels[i] for i in np.flatnonzero((rates == 0) | (rates == 1)))

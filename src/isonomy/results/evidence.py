@@ -317,6 +317,8 @@ class Evidence(ABC):
         """
         if self.status and set(self.status) == {Status.SUPPRESSED}:
             return False
+        if any(note.code == "pooled" for note in self.notes):  # the p-value is withheld
+            return True
         return answered(self.verdict, np.concatenate([np.ravel(getattr(self, name, 0.0)) for name in self.decisive]))
 
     def deciding(self) -> str:
@@ -400,6 +402,10 @@ class Evidence(ABC):
         changes["status"] = tuple(
             Status.SUPPRESSED if hide else old for old, hide in zip(self.status, small, strict=True)
         )
+        for name in [name for name in changes if name.endswith("adjusted_pvalue")]:
+            told = getattr(self, name)[..., small]  # adjusting may give several lines the number of a withheld one
+            changes[name] = np.where(np.isin(changes[name], told[told < 1]), np.nan, changes[name])
+        changes |= {name: np.full(np.shape(getattr(self, name)), np.nan)[()] for name in self.pooled_numbers()}
         verdicts = changes.get("verdicts", (Verdict.VIOLATION,))
         if small.all() or Verdict.VIOLATION not in verdicts:
             changes["verdict"] = Verdict.INCONCLUSIVE
@@ -407,6 +413,11 @@ class Evidence(ABC):
             parts = (getattr(self.design, part.name) for part in fields(DesignEffect))
             changes["design"] = DesignEffect(*(np.where(small, np.nan, part) for part in parts))
         return replace(self, **changes)
+
+    def pooled_numbers(self) -> list[str]:
+        """The fields with numbers that all lines determine together; they would reveal those of withheld lines."""
+        known = [(part.name, getattr(self, part.name)) for part in fields(self) if "pooled" in part.metadata]
+        return [name for name, value in known if value is not None and not np.isnan(value).all()]
 
     def compared_with(self) -> BoolArray:
         """Which lines others are compared with."""
@@ -439,7 +450,8 @@ class Evidence(ABC):
         result = self.suppressed(minimum, also)
         hidden, _ = result.withheld_labels()
         if hidden:
-            notes = (*without(self.notes, hidden), *result.withheld_notes())
+            pooled = [Note("pooled")] if set(self.pooled_numbers()) > set(result.pooled_numbers()) else []
+            notes = (*without(self.notes, hidden), *pooled, *result.withheld_notes())
             result = replace(result, notes=tuple(n for i, n in enumerate(notes) if n not in notes[:i]))
         if any(number < minimum or label in hidden for label, number, _ in self.provenance.clusters):
             return replace(result, provenance=replace(result.provenance, clusters=()))

@@ -316,16 +316,41 @@ def register(sentences: Mapping[str, Sentence]) -> None:
             raise ValueError(f"two sentences for the note {code!r}")
 
 
+def adjusted(p: float) -> str:
+    """'adjusted p = 0.0123'; an adjusted p-value may be withheld although the p-value itself is not."""
+    return "adjusted p-value withheld" if math.isnan(p) else f"adjusted {pvalue(p)}"
+
+
 def note_if(code: str, groups: Sequence[str], **values: Any) -> tuple[Note, ...]:
     return (Note(code, tuple(groups), values),) if groups else ()
 
 
 def without(notes: Sequence[Note], hidden: Collection[str]) -> tuple[Note, ...]:
-    """The notes without the ``hidden`` groups; a note about them alone is dropped, and a last note says so."""
-    left = [replace(note, groups=tuple(label for label in note.groups if label not in hidden)) for note in notes]
+    """The notes without the ``hidden`` groups; a note about them alone is dropped, and a last note says so.
+
+    The groups may have entered the numbers of the other notes, which keep two digits.
+    """
+
+    def rounded(value: object) -> object:
+        exact = isinstance(value, float) and math.isfinite(value) and not value.is_integer()
+        return float(f"{value:.2g}") if exact else value
+
+    left = [
+        replace(
+            note,
+            groups=tuple(label for label in note.groups if label not in hidden),
+            values={name: rounded(value) for name, value in note.values.items()},
+        )
+        for note in notes
+    ]
     left = [new for old, new in zip(notes, left, strict=True) if new.groups or not old.groups]
     return tuple(left) if len(left) == len(notes) else (*left, Note("withheld"))
 
+
+JOINT_WITHHELD = (
+    "The statistic and the p-value of all groups together are withheld, because they would reveal the numbers of "
+    "withheld groups."
+)
 
 register(
     {
@@ -334,6 +359,12 @@ register(
         "was treated as that many independent rows. If a line is one respondent, use the column as the weight instead; "
         "otherwise all errors are far too small.",
         "withheld": "Warnings about groups whose numbers are withheld are withheld too.",
+        "pooled": JOINT_WITHHELD,
+        "near_counts": "The rows of {groups} in this test and in another number or test of this audit ({where}) differ "
+        "by fewer than {minimum:,}, the minimum for publication. What is published about both may tell the decisions "
+        "of these few people. Use the same rows, cuts and groups in all tests, or publish only one of them.",
+        "same_for_all": "Everybody in {groups} has the same outcome of this test (0 % or 100 %), so the published rate "
+        "tells that of each member. Merge the group with another one, or do not publish it.",
         "overlapping": "Named groups may overlap with others: the numbers of a withheld group may follow by "
         "subtraction from those of {groups} and of other groups. If they do, do not publish the named groups.",
         "merged": "If the groups of one column are unions of groups of another, the numbers of a withheld group may "

@@ -216,7 +216,7 @@ def find_class(name: object) -> type:
         return _STORABLE[str(name)]
     import isonomy
 
-    exported = getattr(isonomy, str(name), None)
+    exported = getattr(isonomy, name, None) if isinstance(name, str) and name in isonomy.__all__ else None
     if not (isinstance(exported, type) and is_dataclass(exported)):
         raise UsageError(f"from_json: unknown result type {name!r}; it was written by another version of isonomy.")
     return exported

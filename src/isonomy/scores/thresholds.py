@@ -20,7 +20,7 @@ from isonomy.inference import conclude, multiplicity, rejected
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
 from isonomy.options import Alpha, Column, Finite, Fraction, Number, Positive, RowOptions, Seeded
-from isonomy.results import Columns, Evidence, Note, column, note_if, open_call, phrases, question
+from isonomy.results import POOLED, Columns, Evidence, Note, column, note_if, open_call, phrases, question
 from isonomy.scores import words
 from isonomy.scores.margins import at_threshold
 from isonomy.scores.read import (
@@ -616,7 +616,7 @@ class ThresholdsResult(Evidence):
     metric: str  # the target
     metrics: tuple[str, ...]  # its rates
     blocks: IntArray
-    pvalue: float
+    pvalue: float = field(metadata=POOLED)
     target: float
     overall_before: float
     overall_after: float
