@@ -63,7 +63,7 @@ coverage: $(VENV)/.dev  ## the tests again, with the lines they do not reach
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --cov --cov-report=term:skip-covered
 
 studies: $(VENV)/.dev  ## the long simulations: size, power, coverage; writes docs/validity (hours; TABLES=50 looks only)
-	@for study in groups impact comparable shrunk proxies projection alternatives effects scores thresholds weights skewed monitoring; do \
+	@for study in groups impact comparable discover models shrunk proxies projection alternatives effects scores thresholds weights skewed monitoring; do \
 	  echo "== $$study"; $(BIN)/python -m studies.$$study $(if $(TABLES),--tables $(TABLES)) || exit 1; done
 
 validity: $(VENV)/.dev  ## the long checks of solvers against brute force
