@@ -221,7 +221,7 @@ def test_words(table: dict[str, Any]) -> None:
     text = " ".join(result.findings())
     assert "for comparable people among g=r" in text
     assert "standard deviations from no difference" in text
-    assert "At the rate of comparable people, it would be" in text
+    assert "At the rate of comparable people, the number in this group would be" in text
     assert "doubly robust" in result.method
     assert any("not recorded" in check for _, check in result.assumptions())
     assert "Tang" not in " ".join(result.references)

@@ -542,6 +542,7 @@ reference = {g = "a"}
     outcome = audit.run()
     result: Any = outcome.results["flag-selection_rate"]
     np.testing.assert_allclose(result.ci_low, flag(tolerance=0.02).ci_low)
+    assert [entry.heading for entry in outcome.entries] == ["Selection rate by g", "Impact ratios by g"]
 
 
 # ---- tables at the edge

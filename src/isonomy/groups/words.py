@@ -175,7 +175,8 @@ def _short(r: FlagResult, i: int) -> str:
     """How many people more comparable treatment would have meant, for rates that are lower."""
     if r.shortfall is None or not r.shortfall[i] >= 0.5 or not r.shares[i] or r.design is not None:
         return ""
-    return f" At the rate of comparable people, it would be {phrases.count(r.shortfall[i])} more."
+    more = phrases.count(r.shortfall[i])
+    return f" At the rate of comparable people, the number in this group would be {more} higher."
 
 
 def _shown(r: FlagResult, i: int) -> str:

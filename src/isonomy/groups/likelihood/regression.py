@@ -198,12 +198,12 @@ def _likelihood(parts: Sequence[Rows], beta: FloatArray) -> tuple[float, FloatAr
     score, gradient, information = 0.0, np.zeros(beta.size), np.zeros((beta.size, beta.size))
     for x, y, w in parts:
         for begin in range(0, y.size, BLOCK):
-            block, weight, value = x[begin : begin + BLOCK], w[begin : begin + BLOCK], y[begin : begin + BLOCK]
-            along = block @ beta
-            rate = expit(along)
-            score += float(weight @ (value * along - np.logaddexp(0.0, along)))
-            gradient += (weight * (value - rate)) @ block
-            information += (block * (weight * rate * (1.0 - rate))[:, None]).T @ block
+            block, weight = x[begin : begin + BLOCK], w[begin : begin + BLOCK]
+            sign = 2.0 * y[begin : begin + BLOCK] - 1.0
+            seen = expit(sign * (block @ beta))  # the probability of what was seen
+            score += float(weight @ np.log(np.maximum(seen, np.finfo(float).tiny)))
+            gradient += (weight * sign * (1.0 - seen)) @ block
+            information += (block * (weight * seen * (1.0 - seen))[:, None]).T @ block
     return score, gradient, information
 
 
