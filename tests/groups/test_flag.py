@@ -947,8 +947,8 @@ def test_few_cases_have_the_correlation_within_all_clusters() -> None:
     mean = np.repeat(cases / rows, rows)
     sums = np.bincount(table["c"], weights=table["p"] - mean)
     alone = float((mean * (1 - mean)).sum())
-    correlation = max((sums @ sums - alone) / (alone * 4), 0.0)
-    pooled = 1.0 + 4.0 * correlation
+    correlation = np.clip((sums @ sums - alone) / (alone * 4), 0.0, 1.0)
+    pooled = 1.0 + 4.0 * float(correlation)
     mine = sums / np.repeat(rows, [60, 400])
     assumed = float((cases / rows * (1 - cases / rows) / rows).sum())
     alike = float(mine @ mine) * 460 / 459 / assumed

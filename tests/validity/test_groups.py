@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from studies import skewed
 from studies.groups import PAGE, flagging, interval_null, small_samples
 from studies.lines import Run
 
@@ -73,3 +74,16 @@ def test_small_sample_corrections_help(rows: int) -> None:
 @pytest.mark.parametrize(("name", "tables"), [("known", 500), ("group", 60), ("population", 60)])
 def test_the_detectable_disparity_is_found_as_often_as_promised(name: str, tables: int) -> None:
     assert not PAGE.find("Power").find(name).missed(tables)
+
+
+@pytest.mark.parametrize("name", ["20 groups of 10 normal rows", "6 groups of 400 lognormal rows"])
+def test_means_of_few_or_skewed_rows_keep_the_level_and_are_judged(name: str) -> None:
+    run = skewed.PAGE.find("`flag` of means").find(name)
+    assert not run.missed(40)
+    assert float(run.measure(40)[0][2]) < 0.8  # without a verdict
+
+
+def test_few_cases_in_clusters_keep_the_level_and_are_found() -> None:
+    section = skewed.PAGE.find("few cases in 60 clusters")
+    assert not section.find("rate 0.02, correlation 0.05").missed(60)
+    assert float(section.find("rate 0.06").measure(60)[0][0]) > 0.7

@@ -308,7 +308,8 @@ def bend(
         parts = [(mine, 1.0)] if pairs is not None else [(mine, 1.0), (theirs, -1.0)]
         parts = [(side, sign) for side, sign in parts if np.nansum(side.variance) > 0]
         if not parts:
-            return Bend(*np.zeros((2, 2, mine.rows.size)), np.zeros(mine.rows.size, dtype=bool))
+            none = np.zeros((2, mine.rows.size))
+            return Bend(none, none, none[0] > 0)
         # A reference that all groups share counts once, so that exchanging a group and its reference changes nothing.
         times = {1.0: float(mine.rows.size), -1.0: 1.0}
         sums = [
@@ -366,7 +367,8 @@ class Bent(Wrapper):
     def statistic(self, null: npt.ArrayLike) -> FloatArray:
         statistic, target = self.inner.statistic(null), np.asarray(null, dtype=float)
         with np.errstate(invalid="ignore"):
-            excess, level = (np.where(self.value > target, *ends) for ends in (self.excess, self.level))
+            above = self.value > target
+            excess, level = (np.where(above, ends[0], ends[1]) for ends in (self.excess, self.level))
             root = np.sqrt(np.maximum(statistic, 0.0))
             part = excess * root / 3.0
             bent = np.maximum(root * (1.0 - part + part**2 / 3.0) - level / 6.0, 0.0) ** 2

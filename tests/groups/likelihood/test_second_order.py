@@ -147,14 +147,16 @@ def test_means_have_welch_degrees_of_freedom() -> None:
 
 
 def values_of(table: Any, column: str, **options: Any) -> float:
-    result = iso.flag(table, **({"metric": VALUE, "groups": "g"} | options))
+    asked: dict[str, Any] = {"metric": VALUE, "groups": "g"} | options
+    result = iso.flag(table, **asked)
     return float(getattr(result, column)[[str(group) for group in result.groups].index("g=a")])
 
 
 @pytest.mark.parametrize("scale", ["difference", "ratio", "standardized"])
 def test_few_rows_have_welchs_test_on_every_path(scale: str) -> None:
     rng = np.random.default_rng(10)
-    table = {"g": np.repeat(["a", "c"], [12, 200]), "v": rng.normal(5.0, 1.0, size=212), "h": ["d", "e"] * 106}
+    table: dict[str, Any] = {"g": np.repeat(["a", "c"], [12, 200]), "h": ["d", "e"] * 106}
+    table["v"] = rng.normal(5.0, 1.0, size=212)
     x, y = table["v"][:12], table["v"][12:]
     welch, known = stats.ttest_ind(x, y, equal_var=False), stats.ttest_1samp(x, 5.0)
     for reference, peer in (({"g": "c"}, welch), ("rest", welch), ("population", welch), (5.0, known)):
@@ -168,7 +170,7 @@ def test_few_rows_have_welchs_test_on_every_path(scale: str) -> None:
         assert ends == pytest.approx(list(welch.confidence_interval()), rel=1e-9)
     # A reference that overlaps the group in part: the variance of the difference by influence values.
     inside = np.array(table["h"]) == "d"
-    both = {"groups": ["g", "h"], "reference": {"h": "d"}, "adjust": "none", "scale": scale}
+    both: dict[str, Any] = {"groups": ["g", "h"], "reference": {"h": "d"}, "adjust": "none", "scale": scale}
     other = table["v"][inside]
     on_x = np.where(np.arange(212) < 12, table["v"] - x.mean(), 0.0) / np.sqrt(12 * 11)
     on_y = np.where(inside, table["v"] - other.mean(), 0.0) / np.sqrt(other.size * (other.size - 1))
