@@ -94,6 +94,18 @@ def public() -> list[Public]:
         Public("certify", iso.certify, {"prediction": "p", "groups": ["g"]}, {"metric": "selection_rate", "rng": 0}),
         Public("certify, a mean", iso.certify, both | {"prediction": "s"}, {"metric": "mean_error", "rng": 0}),
         Public("adverse_impact", iso.adverse_impact, {"prediction": "p", "groups": ["g"]}, {"rng": 0}),
+        Public(
+            "discover",
+            iso.discover,
+            {"prediction": "p", "features": ["h", "x"]},  # numbers are cut, so labels of other types are other features
+            {"metric": "selection_rate", "min_size": 5, "rng": 0},
+        ),
+        Public(
+            "discover, a mean",
+            iso.discover,
+            {"outcome": "y", "score": "s", "features": ["h", "x"], "cluster": "u"},
+            {"metric": "brier", "min_size": 5, "rng": 0},
+        ),
         Public("project", iso.project, both | {"distance": "d"}, {"rng": 0}),
         Public("project, a score", iso.project, both | {"prediction": "q", "score": "s"}, {"threshold": 0.5, "rng": 0}),
         Public("improvability", iso.improvability, rule, {"rng": 0, "accuracy": "accuracy"}),
@@ -224,6 +236,7 @@ AUDIT: dict[str, Any] = {
         {"kind": "predictive_parity", "user": "u", "resamples": 100},
         {"kind": "equalize_thresholds", "groups": "g", "threshold": 0.5, "target": "tpr"},
         {"kind": "adverse_impact", "groups": ["g"], "threshold": 0.8},
+        {"kind": "discover", "metric": "selection_rate", "features": ["g", "x"], "search": {"search": {"depth": 2}}},
     ],
 }  # fmt: skip
 
