@@ -97,13 +97,13 @@ def public() -> list[Public]:
         Public(
             "discover",
             iso.discover,
-            {"prediction": "p", "features": ["h", "x"]},  # numbers are cut, so labels of other types are other features
+            {"prediction": "p", "features": ["d", "x"]},  # numbers alone: labels of another type are other features
             {"metric": "selection_rate", "min_size": 5, "rng": 0},
         ),
         Public(
             "discover, a mean",
             iso.discover,
-            {"outcome": "y", "score": "s", "features": ["h", "x"], "cluster": "u"},
+            {"outcome": "y", "score": "s", "features": ["d", "x"], "cluster": "u"},
             {"metric": "brier", "min_size": 5, "rng": 0},
         ),
         Public("project", iso.project, both | {"distance": "d"}, {"rng": 0}),

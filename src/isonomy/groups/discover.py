@@ -494,7 +494,9 @@ def in_canonical_order(
     if plan.source.reading.weight is not None:
         columns["mass"] = sample.mass / sample.counts
     if "cluster" in sample.columns:
-        columns["cluster"] = pl.Series(sample.columns["cluster"]).rank("dense").fill_null(0).to_numpy().astype(np.int64)
+        labels = pl.Series(sample.columns["cluster"], strict=False)
+        labels = pl.Series(map(str, labels)) if labels.dtype == pl.Object else labels  # decimals, for example
+        columns["cluster"] = labels.rank("dense").fill_null(0).to_numpy().astype(np.int64)
     if sample.partitions:
         columns["strata"] = sample.partitions[0].codes
     lines = np.flatnonzero(counts)
