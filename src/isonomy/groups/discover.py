@@ -54,7 +54,7 @@ from isonomy.groups.likelihood.strata import Scale
 from isonomy.groups.options import NullOption, SearchOption
 from isonomy.inference import Verdict, inside
 from isonomy.inference.decide import Alternative, overall
-from isonomy.inference.designs import DesignEffect
+from isonomy.inference.designs import FEWEST, DesignEffect
 from isonomy.inference.multiplicity import adjust
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
@@ -406,8 +406,8 @@ def needs(source: Source, metric: str | Metric, name: str) -> bool:
 
 def read(plan: DiscoverPlan) -> CodedRows:
     """Two passes: the values of each feature, then the bin of each row, a byte per feature."""
-    source, condition = plan.source, plan.measure.expressions()[0]
-    within = source if condition is None else source.filter(condition)
+    source, (condition, value) = plan.source, plan.measure.expressions()
+    within = source.filter(~missing(value, nw.Float64()) & (nw.lit(True) if condition is None else condition))
     total, rows = (int(part.sums({}, {})[COUNT].sum()) for part in (source, within))
     if total > MOST_ROWS:
         raise UsageError(
@@ -545,6 +545,8 @@ def estimate(rows: CodedRows, plan: DiscoverPlan, rng: np.random.Generator) -> t
         return count_every(rows, plan)
     unit = np.arange(rows.value.size) if rows.cluster is None else np.unique(rows.cluster, return_inverse=True)[1]
     number = int(unit.max()) + 1
+    if number < FEWEST:
+        raise NotEnoughData(f"cluster: there are {number} clusters; discover needs {FEWEST:g} to halve them.")
     first = np.isin(unit, rng.permutation(number)[: number // 2])
     parts, facts = [], {"tried": 0, "counted": 0, "certified": False, "searched": 0}
     for name, half in (("first", first), ("second", ~first)):
