@@ -589,7 +589,7 @@ def tested(
     metric = Metric(plan.measure.name, value=table_column("value"), binary=plan.measure.binary)
     groups = [where(name, table_column(name)) for name in names]
     given = None if rows.strata is None else "strata"
-    roles = dict.fromkeys(("outcome", "prediction", "score", "positive"))
+    roles: dict[str, Any] = dict.fromkeys(("outcome", "prediction", "score", "positive"))
     comparison = replace(plan, source=source, metric=metric, groups=groups, given=given, alpha=alpha, **roles)
     solvers = [comparison.solver(part, np.random.default_rng(0)) for part in read_groups(comparison)]
     columns, tests = estimate_groups(solvers, comparison)
