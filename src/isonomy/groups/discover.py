@@ -671,17 +671,17 @@ def lines_of(values: Any, lines: Sequence[int] | IntArray) -> Any:
 def decide(columns: Mapping[str, Any], facts: Mapping[str, Any], rows: CodedRows, plan: DiscoverPlan) -> dict[str, Any]:
     """Which subgroups are listed, in which order and under which names, and the overall verdict.
 
-    Of nearly the same subgroup found in both halves, the one with the smaller adjusted p-value is listed.
+    Of nearly the same subgroup found in both halves, the one that was shown, or has the smaller p-value, is listed.
     """
     subgroups, found, link = columns["subgroups"], columns["found"], plan.link
     members = [subgroup.members(rows.codes) for subgroup in subgroups]
     adjusted, single = (np.nan_to_num(columns[name], nan=2.0) for name in ("adjusted_pvalue", "pvalue"))
+    shown = np.array([verdict is Verdict.VIOLATION for verdict in columns["verdicts"]], dtype=bool)
     again, once = np.zeros(len(members), dtype=bool), np.ones(len(members), dtype=bool)
     for i, j in combinations(range(len(members)), 2):
         if found[i] != found[j] and jaccard(members[i], members[j]) >= SAME:
             again[[i, j]] = True
-            once[j if adjusted[i] <= adjusted[j] else i] = False
-    shown = np.array([verdict is Verdict.VIOLATION for verdict in columns["verdicts"]], dtype=bool)
+            once[j if (~shown[i], adjusted[i]) <= (~shown[j], adjusted[j]) else i] = False
     nearest = np.minimum(*(np.abs(link.delta(columns[end])) for end in ("ci_low", "ci_high")))
     order = np.lexsort((single, np.where(shown, -nearest, adjusted), ~shown))
     order = order[once[order]].astype(np.intp)
