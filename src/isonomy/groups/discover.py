@@ -66,7 +66,6 @@ Factors = Annotated[object, Form("given")] | None
 EvidenceKind = Literal["crossfit", "all"]
 WorseOrBetter = Literal["worse", "better", "both"]
 
-SEARCH = SearchOption()
 MOST_ROWS, SEARCHED = 50_000_000, 5_000_000  # rows whose codes are read; rows of a half that are searched
 MANY, FINE, COARSE = 100_000, 16, 8  # numbers are cut more finely if more rows than this are searched
 FEW_VALUES, MOST_LEVELS = 12, 50  # numbers with so few values are not cut; values of a feature that make subgroups
@@ -118,7 +117,7 @@ def discover(
     alpha: Alpha = 0.05,
     most: Whole = 5,
     min_size: Whole = 30,
-    search: SearchOption = SEARCH,
+    search: SearchOption | None = None,
     evidence: EvidenceKind = "crossfit",
     given: Factors = None,
     rng: Seeded = None,
@@ -228,7 +227,7 @@ def discover(
         side=side,
         evidence=evidence,
         depth=plan.conditions,
-        min_share=search.min_share,
+        min_share=plan.search.min_share,
         tried=facts["tried"],
         counted=facts["counted"],
         _widest_gap=None,
@@ -239,7 +238,14 @@ def discover(
 
 
 def plan_discover(
-    source: Source, *, features: Features, side: WorseOrBetter, better: Better, min_size: int, **options: Any
+    source: Source,
+    *,
+    features: Features,
+    side: WorseOrBetter,
+    better: Better,
+    min_size: int,
+    search: SearchOption | None,
+    **options: Any,
 ) -> DiscoverPlan:
     """The features as groups of `flag`, which refuses what it cannot test."""
     lower = listed(options["metric"])[0] in ERRORS if better is None else better == "lower"
@@ -249,6 +255,7 @@ def plan_discover(
         groups=source.grouping(features, argument="features"),
         specs=tuple(features) if isinstance(features, (list, tuple)) else (features,),
         fewest=min_size,
+        search=search or SearchOption(),
         null=NullOption(side="two-sided" if side == "both" else facing),
         better="lower" if lower else "higher",
         method="el",
