@@ -200,7 +200,7 @@ def planted(rng: np.random.Generator, conditions: int, z: float, rows: int = 4_0
     """One subgroup is worse off: found and confirmed by halves, in all rows; coverage held out and naive; false."""
     latent = latent_of(rng, rows, 0.5)
     codes = coded(latent)
-    number = latent[10] < np.quantile(latent[10], (0.3, 0.45, 0.6)[conditions - 1])  # not a cut of the search
+    number = latent[10] < np.quantile(latent[10], (0.3, 0.45, 0.6)[conditions - 1])  # between two cuts of the search
     parts = [number, codes[5] == 0, codes[6] == 0][:conditions]
     inside = np.logical_and.reduce(parts)
     n = inside.sum()

@@ -46,6 +46,7 @@ EXPECTED: dict[str, tuple[Any, list[str], Any]] = {
     "column": ("score", ["score"], "score"),
     "names": (["a", "b"], ["a", "b"], ["a", "b"]),
     "groups": (["race", {"column": "age", "edges": [25.0]}], ["race", "age"], ["race", CutGroup("age", (25.0,))]),
+    "features": (["race", {"column": "age", "edges": [25.0]}], ["race", "age"], ["race", CutGroup("age", (25.0,))]),
     "given": ("band", ["band"], "band"),
     "metric": ("tpr", [], "tpr"),
     "reference": ({"value": 0.5, "influence": "i"}, ["i"], Estimate(0.5, "i")),

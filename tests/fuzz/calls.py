@@ -131,6 +131,18 @@ def public() -> list[Public]:
             {"metric": "selection_rate"},
         ),
         Public("monitor", iso.monitor, both | {"batch": "f"}, {"metric": "tpr"}),
+        Public(
+            "discover",
+            iso.discover,
+            {"prediction": "p", "features": ["d", "x"]},  # numbers alone: labels of another type are other features
+            {"metric": "selection_rate", "min_size": 5, "rng": 0},
+        ),
+        Public(
+            "discover, a mean",
+            iso.discover,
+            {"outcome": "y", "score": "s", "features": ["d", "x"], "cluster": "u"},
+            {"metric": "brier", "min_size": 5, "rng": 0},
+        ),
         Public("project", iso.project, both | {"distance": "d"}, {"rng": 0}),
         Public("project, a score", iso.project, both | {"prediction": "q", "score": "s"}, {"threshold": 0.5, "rng": 0}),
         Public("improvability", iso.improvability, rule, {"rng": 0, "accuracy": "accuracy"}),
@@ -261,6 +273,7 @@ AUDIT: dict[str, Any] = {
         {"kind": "predictive_parity", "user": "u", "resamples": 100},
         {"kind": "equalize_thresholds", "groups": "g", "threshold": 0.5, "target": "tpr"},
         {"kind": "adverse_impact", "groups": ["g"], "threshold": 0.8},
+        {"kind": "discover", "metric": "selection_rate", "features": ["g", "x"], "search": {"search": {"depth": 2}}},
     ],
 }  # fmt: skip
 

@@ -489,3 +489,17 @@ def test_search_options_are_checked(value: Any) -> None:
     for name in ("depth", "cuts", "min_share"):
         with pytest.raises(IsonomyError):
             iso.search(**{name: value})
+
+
+def test_rows_that_are_dropped_change_nothing(table: pl.DataFrame) -> None:
+    more = table.head(300).with_columns(pl.lit(None, pl.Int64).alias("approved"), pl.col("age") + 500)
+    both = pl.concat([table, more.select(table.columns)], how="vertical_relaxed")
+    result = found(both, missing="drop")
+    assert result.provenance.dropped == {"approved": 300}
+    assert result.to_frame().equals(found(table).to_frame())
+
+
+def test_few_clusters_cannot_be_halved(table: pl.DataFrame) -> None:
+    data = table.with_columns((pl.arange(0, len(table)) % 7).alias("branch"))
+    with pytest.raises(IsonomyError, match="cluster: there are 7 clusters; discover needs 10 to halve them"):
+        found(data, cluster="branch")

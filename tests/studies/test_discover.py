@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from isonomy.groups.discover import estimate
 from isonomy.groups.likelihood.search import Subgroup
-from studies.discover import coded, estimate, halves_of_rates, latent_of, plan_of, rows_of
+from studies.discover import coded, halves_of_rates, latent_of, plan_of, rows_of
 
 
 def test_rates_have_the_numbers_of_flag() -> None:

@@ -54,7 +54,7 @@ from isonomy.groups.likelihood.strata import Scale
 from isonomy.groups.options import NullOption, SearchOption
 from isonomy.inference import Verdict, inside
 from isonomy.inference.decide import Alternative, overall
-from isonomy.inference.designs import DesignEffect
+from isonomy.inference.designs import FEWEST, DesignEffect
 from isonomy.inference.multiplicity import adjust
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
@@ -66,7 +66,6 @@ Factors = Annotated[object, Form("given")] | None
 EvidenceKind = Literal["crossfit", "all"]
 WorseOrBetter = Literal["worse", "better", "both"]
 
-SEARCH = SearchOption()
 MOST_ROWS, SEARCHED = 50_000_000, 5_000_000  # rows whose codes are read; rows of a half that are searched
 MANY, FINE, COARSE = 100_000, 16, 8  # numbers are cut more finely if more rows than this are searched
 FEW_VALUES, MOST_LEVELS = 12, 50  # numbers with so few values are not cut; values of a feature that make subgroups
@@ -118,7 +117,7 @@ def discover(
     alpha: Alpha = 0.05,
     most: Whole = 5,
     min_size: Whole = 30,
-    search: SearchOption = SEARCH,
+    search: SearchOption | None = None,
     evidence: EvidenceKind = "crossfit",
     given: Factors = None,
     rng: Seeded = None,
@@ -228,7 +227,7 @@ def discover(
         side=side,
         evidence=evidence,
         depth=plan.conditions,
-        min_share=search.min_share,
+        min_share=plan.search.min_share,
         tried=facts["tried"],
         counted=facts["counted"],
         _widest_gap=None,
@@ -239,7 +238,14 @@ def discover(
 
 
 def plan_discover(
-    source: Source, *, features: Features, side: WorseOrBetter, better: Better, min_size: int, **options: Any
+    source: Source,
+    *,
+    features: Features,
+    side: WorseOrBetter,
+    better: Better,
+    min_size: int,
+    search: SearchOption | None,
+    **options: Any,
 ) -> DiscoverPlan:
     """The features as groups of `flag`, which refuses what it cannot test."""
     lower = listed(options["metric"])[0] in ERRORS if better is None else better == "lower"
@@ -249,6 +255,7 @@ def plan_discover(
         groups=source.grouping(features, argument="features"),
         specs=tuple(features) if isinstance(features, (list, tuple)) else (features,),
         fewest=min_size,
+        search=search or SearchOption(),
         null=NullOption(side="two-sided" if side == "both" else facing),
         better="lower" if lower else "higher",
         method="el",
@@ -406,8 +413,8 @@ def needs(source: Source, metric: str | Metric, name: str) -> bool:
 
 def read(plan: DiscoverPlan) -> CodedRows:
     """Two passes: the values of each feature, then the bin of each row, a byte per feature."""
-    source, condition = plan.source, plan.measure.expressions()[0]
-    within = source if condition is None else source.filter(condition)
+    source, (condition, value) = plan.source, plan.measure.expressions()
+    within = source.filter(~missing(value, nw.Float64()) & (nw.lit(True) if condition is None else condition))
     total, rows = (int(part.sums({}, {})[COUNT].sum()) for part in (source, within))
     if total > MOST_ROWS:
         raise UsageError(
@@ -494,7 +501,9 @@ def in_canonical_order(
     if plan.source.reading.weight is not None:
         columns["mass"] = sample.mass / sample.counts
     if "cluster" in sample.columns:
-        columns["cluster"] = pl.Series(sample.columns["cluster"]).rank("dense").fill_null(0).to_numpy().astype(np.int64)
+        labels = pl.Series(sample.columns["cluster"], strict=False)
+        labels = pl.Series(map(str, labels)) if labels.dtype == pl.Object else labels  # decimals, for example
+        columns["cluster"] = labels.rank("dense").fill_null(0).to_numpy().astype(np.int64)
     if sample.partitions:
         columns["strata"] = sample.partitions[0].codes
     lines = np.flatnonzero(counts)
@@ -543,6 +552,8 @@ def estimate(rows: CodedRows, plan: DiscoverPlan, rng: np.random.Generator) -> t
         return count_every(rows, plan)
     unit = np.arange(rows.value.size) if rows.cluster is None else np.unique(rows.cluster, return_inverse=True)[1]
     number = int(unit.max()) + 1
+    if number < FEWEST:
+        raise NotEnoughData(f"cluster: there are {number} clusters; discover needs {FEWEST:g} to halve them.")
     first = np.isin(unit, rng.permutation(number)[: number // 2])
     parts, facts = [], {"tried": 0, "counted": 0, "certified": False, "searched": 0}
     for name, half in (("first", first), ("second", ~first)):
@@ -585,7 +596,7 @@ def tested(
     metric = Metric(plan.measure.name, value=table_column("value"), binary=plan.measure.binary)
     groups = [where(name, table_column(name)) for name in names]
     given = None if rows.strata is None else "strata"
-    roles = dict.fromkeys(("outcome", "prediction", "score", "positive"))
+    roles: dict[str, Any] = dict.fromkeys(("outcome", "prediction", "score", "positive"))
     comparison = replace(plan, source=source, metric=metric, groups=groups, given=given, alpha=alpha, **roles)
     solvers = [comparison.solver(part, np.random.default_rng(0)) for part in read_groups(comparison)]
     columns, tests = estimate_groups(solvers, comparison)
@@ -667,17 +678,17 @@ def lines_of(values: Any, lines: Sequence[int] | IntArray) -> Any:
 def decide(columns: Mapping[str, Any], facts: Mapping[str, Any], rows: CodedRows, plan: DiscoverPlan) -> dict[str, Any]:
     """Which subgroups are listed, in which order and under which names, and the overall verdict.
 
-    Of nearly the same subgroup found in both halves, the one with the smaller adjusted p-value is listed.
+    Of nearly the same subgroup found in both halves, the one that was shown, or has the smaller p-value, is listed.
     """
     subgroups, found, link = columns["subgroups"], columns["found"], plan.link
     members = [subgroup.members(rows.codes) for subgroup in subgroups]
     adjusted, single = (np.nan_to_num(columns[name], nan=2.0) for name in ("adjusted_pvalue", "pvalue"))
+    shown = np.array([verdict is Verdict.VIOLATION for verdict in columns["verdicts"]], dtype=bool)
     again, once = np.zeros(len(members), dtype=bool), np.ones(len(members), dtype=bool)
     for i, j in combinations(range(len(members)), 2):
         if found[i] != found[j] and jaccard(members[i], members[j]) >= SAME:
             again[[i, j]] = True
-            once[j if adjusted[i] <= adjusted[j] else i] = False
-    shown = np.array([verdict is Verdict.VIOLATION for verdict in columns["verdicts"]], dtype=bool)
+            once[j if (~shown[i], adjusted[i]) <= (~shown[j], adjusted[j]) else i] = False
     nearest = np.minimum(*(np.abs(link.delta(columns[end])) for end in ("ci_low", "ci_high")))
     order = np.lexsort((single, np.where(shown, -nearest, adjusted), ~shown))
     order = order[once[order]].astype(np.intp)

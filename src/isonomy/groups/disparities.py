@@ -242,7 +242,7 @@ class ComparisonPlan(Plan):
         levels = (
             self.given if self.comparable is None else [i for i in self.comparable.factors if i not in self.numbers]
         )
-        if levels is None or levels == []:
+        if levels is None or (isinstance(levels, list) and not levels):
             return grouping
         return grouping.within(self.source.grouping(levels, argument="given"))
 

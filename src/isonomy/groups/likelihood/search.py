@@ -83,6 +83,8 @@ class Outcome:
     def moments(self) -> tuple[float, float, float, float]:
         """The mass, the sum, the variance and the skewness."""
         mass, total = self.sums[0], float(self.sums[0].sum())
+        if not total:
+            return 0.0, 0.0, 0.0, 0.0
         away = self.value - float(self.sums[1].sum()) / total
         variance, third = (float(mass @ away**power) / total for power in (2, 3))
         return total, float(self.sums[1].sum()), variance, third / variance**1.5 if variance > 0 else 0.0
