@@ -235,7 +235,7 @@ def test_who_is_targeted_before_and_after() -> None:
             name = str(label).removeprefix("group=")
             expected = [before[name][0], after[name][0], before[name][1], after[name][1]]
             names = ("targeted_before", "targeted_after", "of_targeted_before", "of_targeted_after")
-            np.testing.assert_allclose([table[column][i] for column in names], expected, atol=1e-9)
+            np.testing.assert_allclose([np.asarray(table[column])[i] for column in names], expected, atol=1e-9)
     assert "with a budget of 20 %, the correction changes the shares of groups" in price.findings()[-1]
     with pytest.raises(UsageError, match=r"a multiple of 0\.05"):
         price.targeted(0.33)
@@ -244,7 +244,7 @@ def test_who_is_targeted_before_and_after() -> None:
     assert np.isfinite(np.asarray(hidden.targeted()["targeted_after"])).sum() == len(shown)
     assert all(label in shown or label not in hidden.findings()[-1] for label in price.labels)
     for chart in ("targeted", "curves"):
-        assert price.plot(chart).to_dict()  # type: ignore[arg-type]
+        assert price.plot(chart).to_dict()
 
 
 def test_profit_is_the_policy_value_in_money() -> None:
