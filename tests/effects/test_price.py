@@ -263,7 +263,7 @@ def test_profit_is_the_policy_value_in_money() -> None:
 
 
 def test_qini_is_the_area_between_its_curve_and_the_diagonal() -> None:
-    made = uplift(20_000, measure="difference", baseline=0.3, effect=0.3, heterogeneity=1.0)
+    made = uplift(20_000, measure="difference", baseline=0.3, effect=0.2, heterogeneity=1.0)
     price = iso.price_of_fairness(made, **ROLES, corrected="effect", measure="difference")
     gain, budget = price.gain[0], price.budgets
     above = gain - budget * gain[-1]
