@@ -393,8 +393,7 @@ def _pvalues(
     rng: np.random.Generator,
 ) -> FloatArray:
     """P-values of "no less squared bias than without correction", one per strategy; NaN where nothing was judged."""
-    none, clustered = plan.chosen.index("none"), isinstance(trial.parts[0].sums, Clustered) and not plan.by_rows
-    bias = both["bias"]
+    none, clustered, bias = plan.chosen.index("none"), plan.designed, both["bias"]
     decrease = mean_answered(bias[none] ** 2 - bias**2)  # by strategy and run
     if plan.observed_effects is not None:
         # Corrections do not depend on the halves: the decrease is linear in the bias, whose error halves average out.
