@@ -353,7 +353,7 @@ def test_algorithm_1_as_printed() -> None:
     table = uplift(4_000, **design)
     expected = algorithm_1(table, 6, 30, np.random.default_rng(0))
     for over in ("rows", "cells"):
-        method = iso.published(splits=6, resamples=30, over=over)  # type: ignore[arg-type]
+        method = iso.published(splits=6, resamples=30, over=over)
         result = iso.evaluate_corrections(
             table, **ROLES, measure="difference", method=method, strategies=["mean"], rng=1
         )

@@ -508,14 +508,10 @@ def test_bad_models() -> None:
 def test_a_single_outcome_model_predicts_both_arms(kind: str) -> None:
     rng = np.random.default_rng(0)
     x, t = rng.normal(size=200), rng.integers(0, 2, 200)
-    data = pd.DataFrame({"t": t, "x": x, "tx": t * x})
-    model = LinearRegression().fit(data[["t", "x"]].to_numpy(), 1 + 0.5 * x + 0.3 * t)
-    X: Any = {
-        "polars": pl.from_pandas(data[["t", "x"]]),
-        "pandas": data[["t", "x"]],
-        "array": data[["t", "x"]].to_numpy(),
-    }
+    data = pd.DataFrame({"t": t, "x": x})
+    X: Any = {"polars": pl.from_pandas(data), "pandas": data, "array": data.to_numpy()}
     rows, column = X[kind], 0 if kind == "array" else "t"
+    model = LinearRegression().fit(rows, 1 + 0.5 * x + 0.3 * t)
     difference = iso.predicted_effects(model, rows, treatment=column, measure="difference")
     np.testing.assert_allclose(difference, 0.3, rtol=1e-9)
     keep = 1 + 0.5 * x > 0.1

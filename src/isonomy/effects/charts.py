@@ -137,11 +137,7 @@ def qini_curves(result: PriceResult) -> alt.TopLevelMixin:
     """The gain per person (or the profit) over the share of people treated, and that of a random order."""
     curves = result.curves()
     quantity = "profit" if "profit" in curves else "gain"
-    points, worth = result.budgets.size, 1.0 if result.value is None else result.value
-    random = np.asarray(curves["random"])[:points]
-    if quantity == "profit":
-        random = worth * random - (result.cost or 0.0) * result.budgets
-    names = ("before correction", *dict.fromkeys(result.candidates), "at random")
-    heights = np.vstack([np.asarray(curves[quantity]).reshape(-1, points), random])
+    names = [str(name) for name in dict.fromkeys(curves["predictions"])]
+    heights = np.asarray(curves[quantity]).reshape(len(names), -1)
     base = charts.curves("predictions", names, "at", result.budgets, density=heights)
     return theme.finish(_lines(base, "predictions", "share of people treated", f"{quantity} per person", None, names))

@@ -36,7 +36,7 @@ from isonomy.effects.estimators.shrinkage import (
 )
 from isonomy.effects.experiment import MOVED, Experiment, ObservedEffects, Trial, TrialPart, idle_roles
 from isonomy.errors import UsageError
-from isonomy.frames import Groups, Request
+from isonomy.frames import Group, Groups, Request
 from isonomy.inference import Verdict, rejected
 from isonomy.inference.effect import Wald
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
@@ -49,6 +49,8 @@ from isonomy.results.progress import tracked
 if TYPE_CHECKING:
     import altair as alt
 
+QUANTITIES = ("error", "bias")
+DETECTED = ("detection_error", "detection_se", "detection_bias", "detection_statistic")  # axes: run, group
 BY_GROUP = ("factor", "error", "bias", "bias_se", "error_pvalue", "bias_pvalue")  # axes: strategy, run, group
 Halves = tuple[Sums, ...]  # the rows of a half; with an inner split, also those of either part of it
 
@@ -182,7 +184,7 @@ def evaluate_corrections(
     plan, rng, record = open_call("evaluate_corrections", CorrectionsPlan, locals())
     if isinstance(plan.method, Online):
         trials = read_arms(plan, plan.method, rng)
-        columns, facts = estimate_arms(trials, plan, plan.method)
+        columns, facts = estimate_arms(trials, plan)
     else:
         trials = {"": experiment.read(plan, rng, plan.heldout.buckets)}
         columns, facts = estimate(trials[""], plan, rng)
@@ -327,23 +329,22 @@ def estimate(trial: Trial, plan: CorrectionsPlan, rng: np.random.Generator) -> t
         Status.OK if not lost else reason if reason is not Status.OK else otherwise
         for reason, lost in zip(trial.statuses(whole), np.isnan(both["error"]).all((0, 1)), strict=True)
     )
+    # One sample per strategy: all its draws, of all partitions.
+    draws = {
+        quantity: [
+            np.concatenate([np.ravel(run[f"{quantity}_draws"][i]) for run in runs]) for i in range(len(plan.chosen))
+        ]
+        for quantity in QUANTITIES
+    }
     columns = {
-        **_columns(both, none, plan),
+        **_columns(both, draws, none, plan),
         "groups": trial.groups,
         "status": status,
         "strategies": tuple(map(name_of, plan.chosen)),
         "n": trial.joined([part.rows.sum(-1) for part in trial.parts]),
         "pvalue": _pvalues(both, whole, trial, plan, rng),
-        **{f"detection_{name}": both[f"detection_{name}"] for name in ("error", "se", "bias", "statistic")},
         "arms_differ": trial.arms_differ,
     }
-    columns["statistic_at"], columns["statistic_density"] = shrinkage.density_and_normal(both["detection_statistic"])
-    for quantity in ("error", "bias"):
-        # One sample per strategy: all its draws, of all partitions.
-        draws = [
-            np.concatenate([np.ravel(run[f"{quantity}_draws"][s]) for run in runs]) for s in range(len(plan.chosen))
-        ]
-        columns["density_at"], columns[f"{quantity}_density"], columns[f"{quantity}_scale"] = shrinkage.densities(draws)
     facts = {
         "answered": np.array([reason is Status.OK for reason in status]),
         "predicted": trial.joined([errors.effects.predicted for errors in whole]),
@@ -358,7 +359,9 @@ def _least(trial: Trial, plan: CorrectionsPlan) -> float:
     return least_events(np.unique(trial.hypotheses(everybody)).size, plan.alpha)
 
 
-def _columns(both: Mapping[str, FloatArray], none: int, plan: CorrectionsPlan) -> dict[str, Any]:
+def _columns(
+    both: Mapping[str, FloatArray], draws: Mapping[str, Sequence[FloatArray]], none: int, plan: CorrectionsPlan
+) -> dict[str, Any]:
     """What is left with each strategy, from its errors and biases by run and group; ``none``: without correction."""
     left = np.sqrt(np.maximum(_mean(both["bias"] ** 2 - both["bias_se"] ** 2), 0.0))
     columns: dict[str, Any] = {
@@ -366,9 +369,10 @@ def _columns(both: Mapping[str, FloatArray], none: int, plan: CorrectionsPlan) -
         "reference": np.full(left.shape, left[none]),
         "disparity": left - left[none],
         "factor_mean": _mean(both["factor"]),
-        **{name: both[name] for name in BY_GROUP},
+        **{name: both[name] for name in (*BY_GROUP, *DETECTED)},
     }
-    for quantity in ("error", "bias"):
+    columns["statistic_at"], columns["statistic_density"] = shrinkage.density_and_normal(both["detection_statistic"])
+    for quantity in QUANTITIES:
         remaining, pvalue = both[quantity], both[f"{quantity}_pvalue"]
         columns |= {
             f"{quantity}_mean": _mean(remaining),
@@ -376,6 +380,8 @@ def _columns(both: Mapping[str, FloatArray], none: int, plan: CorrectionsPlan) -
             f"{quantity}_mae": _mean(np.abs(remaining)),
             f"{quantity}_rejected": _mean(np.where(np.isfinite(pvalue), rejected(pvalue, plan.alpha), np.nan)),
         }
+        at, columns[f"{quantity}_density"], columns[f"{quantity}_scale"] = shrinkage.densities(draws[quantity])
+        columns["density_at"] = at
     return columns
 
 
@@ -387,8 +393,7 @@ def _pvalues(
     rng: np.random.Generator,
 ) -> FloatArray:
     """P-values of "no less squared bias than without correction", one per strategy; NaN where nothing was judged."""
-    none, clustered = plan.chosen.index("none"), isinstance(trial.parts[0].sums, Clustered) and not plan.by_rows
-    bias = both["bias"]
+    none, clustered, bias = plan.chosen.index("none"), plan.designed, both["bias"]
     decrease = mean_answered(bias[none] ** 2 - bias**2)  # by strategy and run
     if plan.observed_effects is not None:
         # Corrections do not depend on the halves: the decrease is linear in the bias, whose error halves average out.
@@ -416,95 +421,81 @@ def _pvalues(
     return np.where(np.isfinite(bias).any(), pvalue, np.nan)
 
 
-def estimate_arms(
-    trials: Mapping[str, Trial], plan: CorrectionsPlan, online: Online
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """As `estimate`, with arms as strategies and a single run: the people of an arm judge its correction."""
-    groups = tuple(dict.fromkeys(group for trial in trials.values() for group in trial.groups))
-    place = {group: i for i, group in enumerate(groups)}
-    by_arm: list[dict[str, FloatArray]] = []
-    squares, statuses, sizes = [], [], np.zeros(len(groups))
-    for trial in trials.values():
-        least = _least(trial, plan)
-        experiment.check_measure(trial.parts[0], plan)
-        errors = [experiment.large(errors_of(part.sums.moments(), plan.formula), part, plan) for part in trial.parts]
-        errors, _ = experiment.designed_errors(errors, trial, plan)
-        for i, (error, part) in enumerate(zip(errors, trial.parts, strict=True)):
-            rows = part.rows.sum(-1) if plan.designed else None
-            few = events_behind(error, part.sums, plan.formula, rows=rows) < least
-            errors[i] = error.without(few | part.sums.constant_arm, Status.FEW_EVENTS)
-        at = np.array([place[group] for group in trial.groups])
-        sizes[at] += trial.joined([part.rows.sum(-1) for part in trial.parts])
-        statuses.append(dict(zip(trial.groups, trial.statuses(errors), strict=True)))
-        usable = trial.joined([error.usable for error in errors])
+def estimate_arms(trials: Mapping[str, Trial], plan: CorrectionsPlan) -> tuple[dict[str, Any], dict[str, Any]]:
+    """As `estimate`, with arms as strategies and a single run: the people of an arm judge its correction.
+
+    Groups are compared if they could be judged in every arm.
+    """
+    arms = [(trial, _judge_arm(trial, plan)) for trial in trials.values()]
+    reasons = [dict(zip(trial.groups, trial.statuses(errors), strict=True)) for trial, errors in arms]
+    groups = tuple(dict.fromkeys(group for reason in reasons for group in reason))
+    by_group = [[reason.get(group, Status.EMPTY) for reason in reasons] for group in groups]
+    status = tuple(next((reason for reason in lines if reason is not Status.OK), Status.OK) for lines in by_group)
+    used = np.array([reason is Status.OK for reason in status])
+    both = {name: np.full((len(arms), 1, used.size), np.nan) for name in (*BY_GROUP, "predicted", "observed")}
+    sizes, squares = np.zeros(used.size), []
+    for i, (trial, errors) in enumerate(arms):
+        place = np.array([groups.index(group) for group in trial.groups])
         values = {
-            "error": trial.joined([error.effects.error for error in errors]),
-            "bias": trial.joined([error.gap.value for error in errors]),
-            "bias_se": trial.joined([error.gap.standard_error for error in errors]),
-            "error_pvalue": trial.joined([error.error.pvalue() for error in errors]),
-            "bias_pvalue": trial.joined([error.gap.pvalue() for error in errors]),
-            "factor": np.full(usable.shape, np.nan),
-            "predicted": trial.joined([error.effects.predicted for error in errors]),
-            "observed": trial.joined([error.effects.observed for error in errors]),
+            "error": [law.effects.error for law in errors],
+            "bias": [law.gap.value for law in errors],
+            "bias_se": [law.gap.standard_error for law in errors],
+            "error_pvalue": [law.error.pvalue() for law in errors],
+            "bias_pvalue": [law.gap.pvalue() for law in errors],
+            "predicted": [law.effects.predicted for law in errors],
+            "observed": [law.effects.observed for law in errors],
         }
-        line = {name: np.full(len(groups), np.nan) for name in values}
-        for name, value in values.items():
-            line[name][at] = np.where(usable, value, np.nan)
-        by_arm.append(line)
-        squares.append(_squared_bias(errors, trial))
-    both = {name: np.array([[line[name]] for line in by_arm]) for name in by_arm[0]}
+        for name, parts in values.items():
+            both[name][i, 0, place] = np.where(used[place], trial.joined(parts), np.nan)
+        sizes[place] += trial.joined([part.rows.sum(-1) for part in trial.parts])
+        squares.append(_squared_bias(errors, trial, {group for group, use in zip(groups, used, strict=True) if use}))
     value, error = np.array(squares).T
     with np.errstate(divide="ignore", invalid="ignore"):
         pvalue = normal_sf((value[0] - value) / np.hypot(error[0], error), sides="one")
     pvalue[0] = np.nan
-    nothing = np.zeros((0, len(groups)))
-    first = next(iter(trials.values()))
+    both |= dict.fromkeys(DETECTED, np.zeros((0, used.size)))
+    predicted, observed = both["predicted"][0, 0], both["observed"][0, 0]
     columns = {
-        **_columns(both, 0, plan),
+        **_columns(both, {name: list(both[name][:, 0]) for name in QUANTITIES}, 0, plan),
         "groups": groups,
-        "status": tuple(
-            next((arm[group] for arm in statuses if arm.get(group) is not Status.OK and group in arm), Status.OK)
-            if not np.isfinite(both["error"][:, 0, i]).any()
-            else Status.OK
-            for i, group in enumerate(groups)
-        ),
+        "status": status,
         "strategies": tuple(trials),
         "n": sizes,
         "pvalue": pvalue,
-        **{f"detection_{name}": nothing for name in ("error", "se", "bias", "statistic")},
         "arms_differ": any(trial.arms_differ for trial in trials.values()),
     }
-    columns["statistic_at"], columns["statistic_density"] = shrinkage.density_and_normal(nothing)
-    for quantity in ("error", "bias"):
-        draws = list(both[quantity][:, 0])
-        columns["density_at"], columns[f"{quantity}_density"], columns[f"{quantity}_scale"] = shrinkage.densities(draws)
-    facts = {
-        "answered": np.isfinite(both["predicted"][0, 0]),
-        "predicted": both["predicted"][0, 0],
-        "observed": both["observed"][0, 0],
-        "binary": first.binary,
-    }
-    return columns, facts
+    return columns, {"answered": used, "predicted": predicted, "observed": observed, "binary": arms[0][0].binary}
 
 
-def _squared_bias(errors: Sequence[Errors], trial: Trial) -> tuple[float, float]:
+def _judge_arm(trial: Trial, plan: CorrectionsPlan) -> list[Errors]:
+    least = _least(trial, plan)
+    experiment.check_measure(trial.parts[0], plan)
+    errors = [errors_of(part.sums.moments(), plan.formula) for part in trial.parts]
+    errors, _ = experiment.designed_errors(errors, trial, plan)
+    for i, part in enumerate(trial.parts):
+        rows = part.rows.sum(-1) if plan.designed else None
+        few = events_behind(errors[i], part.sums, plan.formula, rows=rows) < least
+        law = experiment.large(errors[i], part, plan)
+        errors[i] = law.without(few | part.sums.constant_arm, Status.FEW_EVENTS)
+    return errors
+
+
+def _squared_bias(errors: Sequence[Errors], trial: Trial, used: set[Group]) -> tuple[float, float]:
     """The mean over groups of the squared bias, without sampling error, and its standard error.
 
     For a normal vector A with covariance V, the variance of A'A is 4 a'Va + 2 tr V^2, a being its mean; A'VA is too
     large by tr V^2. Partitions describe the same people, so their errors are added.
     """
-    total, error, number = 0.0, 0.0, 0
+    total, error = 0.0, 0.0
     for law, part in zip(errors, trial.parts, strict=True):
-        used = np.flatnonzero(law.usable[: len(part.groups)] & np.isfinite(law.gap.standard_error[: len(part.groups)]))
+        judged_here = [i for i, group in enumerate(part.groups) if group in used]
         contrast = np.eye(len(law.usable)) - others_shares(law, part.sums.moments())
-        variance = np.where(law.in_rest, law.error.standard_error**2, 0.0)
-        covariance = (contrast * np.nan_to_num(variance)) @ contrast.T
-        bias, v = law.gap.value[used], covariance[np.ix_(used, used)]
-        total += float((bias**2 - np.diag(v)).sum())
+        variance = np.nan_to_num(np.where(law.in_rest, law.error.standard_error**2, 0.0))
+        bias, v = law.gap.value[judged_here], ((contrast * variance) @ contrast.T)[np.ix_(judged_here, judged_here)]
         noise = float((v**2).sum())
+        total += float((bias**2 - np.diag(v)).sum())
         error += np.sqrt(max(4 * float(bias @ v @ bias) - 2 * noise, 2 * noise))
-        number += used.size
-    return (total / number, error / number) if number else (np.nan, np.nan)
+    return (total / len(used), error / len(used)) if used else (np.nan, np.nan)
 
 
 def _evaluate(part: TrialPart, plan: CorrectionsPlan, least: float, rng: np.random.Generator) -> dict[str, FloatArray]:
@@ -527,8 +518,7 @@ def _evaluate(part: TrialPart, plan: CorrectionsPlan, least: float, rng: np.rand
         name: np.array([[left[name] for left in run] for run in runs]).swapaxes(0, 1)[..., :size] for name in runs[0][0]
     }
     detections = np.moveaxis(np.array(found), 1, 0)[..., :size]
-    names = (f"detection_{name}" for name in ("error", "se", "bias", "statistic"))
-    return {**remaining, **dict(zip(names, detections, strict=True))}
+    return {**remaining, **dict(zip(DETECTED, detections, strict=True))}
 
 
 def _sets(sample: Sums, buckets: IntArray, plan: CorrectionsPlan) -> Halves:

@@ -476,14 +476,13 @@ class PriceResult(Evidence):
     def curves(self) -> Columns:
         """The Qini curves: for each ranking and share of people treated, the gain per person, and the profit.
 
-        ``random`` is the gain from treating as many people at random. The profit is there if a value or cost is given.
+        One of the rankings is at random. The profit is there if a value or a cost is given.
         """
-        rankings = ("before correction", *dict.fromkeys(self.candidates))
+        rankings = ("before correction", *dict.fromkeys(self.candidates), "at random")
         columns: dict[str, Any] = {
             "predictions": [name for name in rankings for _ in self.budgets],
             "budget": np.tile(self.budgets, len(rankings)),
-            "gain": self.gain.ravel(),
-            "random": np.tile(self.budgets * self.gain[0, -1], len(rankings)),
+            "gain": np.append(self.gain.ravel(), self.budgets * self.gain[0, -1]),
         }
         if self.value is not None or self.cost is not None:
             worth = 1.0 if self.value is None else self.value

@@ -300,8 +300,8 @@ def limits(measure: Measure) -> tuple[str, ...]:
 PROGRESS = "Splits and swaps"
 CORRECTIONS_METHOD = "Repeated split, swap and bootstrap evaluation of corrections (Persson et al., section 7)"
 CORRECTIONS_NULL = (
-    "For each strategy: if it is found on half of such rows and used on others, the squared bias, averaged over groups "
-    "and over such samples, is at least as large with it as without it."
+    "For each strategy: when one half of the rows finds the correction and the other half uses it, the squared bias, "
+    "averaged over groups and over samples like this one, is at least as large as without correction."
 )
 ONLINE_NULL = (
     "For each arm: the mean over groups of the squared bias is at least as large as in the arm without correction."
@@ -330,9 +330,10 @@ STRATEGIES: Mapping[str, str] = {
     "none": "predictions are left as they are",
     "mean": "each group's whole error is subtracted",
     "significant": "a group's error is subtracted only if it is statistically significant",
-    "mse_plus": "the share of each error with the smallest mean squared error is subtracted, its form with a plus sign",
-    "mse_minus": "the share of each error with the smallest mean squared error is subtracted, its form with a minus "
-    "sign",
+    "mse_plus": "the share of each error that leaves the smallest mean squared error is subtracted, by the paper's "
+    "first formula",
+    "mse_minus": "the share of each error that leaves the smallest mean squared error is subtracted, by the paper's "
+    "second formula",
     "positive_part": "each error is subtracted after the part that chance explains is removed",
     "empirical_bayes": "errors are drawn toward their common mean, the more the less they differ beyond chance",
     "empirical_bayes_t": "errors are drawn toward their common mean, except those of outlying groups",
@@ -363,17 +364,17 @@ def recommendation(r: CorrectionsResult) -> tuple[str, ...]:
 
 def remaining(r: CorrectionsResult, i: int) -> str:
     left, before, raw = (phrases.number(values[i]) for values in (r.estimate, r.reference, r.bias_rms))
+    noisy = f"Before the sampling error of these rows is subtracted, the typical bias is {raw}."
     tests = f"{phrases.share(r.bias_rejected[i])} of the tests of single groups"
     if i == 0:
         return (
-            f"Without correction, the typical bias (root mean square over groups) is {left}. With the chance variation "
-            f"of the rows that judge it, it is {raw}. {tests} reject at {r.alpha:g}."
+            f"Without correction, the typical bias (root mean square over groups) is {left}. {noisy} {tests} reject at "
+            f"{r.alpha:g}."
         )
-    verdict = "was shown" if r.shown[i] else "was not shown"
+    decrease = "A decrease was shown" if r.shown[i] else "No decrease was shown"
     return (
         f"With {_explained(r.strategies[i])}, the typical bias is {left}, compared with {before} without correction. "
-        f"That this is less {verdict} (adjusted {phrases.pvalue(r.adjusted_pvalue[i])}). With the chance variation of "
-        f"the rows that judge it, the typical bias is {raw}. {tests} reject at {r.alpha:g}."
+        f"{decrease} (adjusted {phrases.pvalue(r.adjusted_pvalue[i])}). {noisy} {tests} still reject at {r.alpha:g}."
     )
 
 

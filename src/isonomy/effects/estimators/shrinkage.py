@@ -422,7 +422,8 @@ def less_bias(
     spread = float(law.std(ddof=1))
     if not spread > 0:
         return 1.0
-    skewness = float(((law - law.mean()) ** 3).mean()) / spread**3
+    # The noise of a single split hides the skewness of the rest; with a negative one large gains would seem impossible.
+    skewness = max(float(((law - law.mean()) ** 3).mean()) / spread**3, 0.0)
     return float(skewed_tails(np.array(decrease / spread), np.array(skewness))[1])
 
 
