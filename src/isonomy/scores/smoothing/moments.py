@@ -103,15 +103,17 @@ class VoteMoments:
         by_group = np.argsort(code.astype(np.int16), kind="stable")
         single = (np.ones(user.size, dtype=np.int8), user.astype(np.int32)[by_group], np.arange(user.size + 1))
         order = by_group[sparse.csc_array(single, shape=(people, user.size)).tocsr().indices]
-        who, site, code = user[order].astype(np.int32), bins[order].astype(np.int32), code[order]
+        who: Any = user[order].astype(np.int32)
+        site: Any = bins[order].astype(np.int32)
+        code = code[order]
         values = np.stack([vote[order], (vote * outcome)[order]])
         start = np.flatnonzero(np.diff(who, prepend=-1) | np.diff(code, prepend=-1))  # of a user's rows in a group
         member, same = code[start], np.diff(who[start]) == 0
         spanning = int(np.count_nonzero(same & ~np.insert(same[:-1], 0, False))) if same.size else 0
         moments = replace(moments, users=np.bincount(member, minlength=size).astype(np.float64), spanning=spanning)
         if not ((score.size > MANY and size <= FEW) if products is None else products):
-            inside = [code == g for g in range(size)]
-            tables = tuple(_table(who[rows], site[rows], values[:, rows], people) for rows in inside)
+            members = [code == g for g in range(size)]
+            tables = tuple(_table(who[rows], site[rows], values[:, rows], people) for rows in members)
             return replace(moments, square=np.stack([_squares(table) for table in tables]), tables=tables)
         blocks = _products(code, who, site, values, size, spanning=spanning > 0)
         square = np.stack([np.diagonal(blocks[g, g][0, 0]) for g in range(size)])
@@ -350,7 +352,9 @@ def _products(
         lines = np.zeros((size, 64, 2, BINS))
         who = np.searchsorted(heavy, user[rows]) - start
         for k in range(2):
-            np.add.at(lines, (code[rows], who, k, bins[rows]), values[k][rows])
+            lines[:, :, k] = np.bincount(
+                (code[rows] * 64 + who) * BINS + bins[rows], values[k][rows], lines[:, :, k].size
+            ).reshape(size, 64, BINS)
         for a, b in pairs:
             blocks[a, b] += np.einsum("umx,uny->mnxy", lines[a], lines[b], optimize=True)
     return blocks
