@@ -2,8 +2,9 @@
 
     python benchmarks/scores.py [rows] [users] [spanning] [duckdb] [spark]
 
-With ``spanning`` the rows of a user are in five groups. Prints ratios measured in one run, the relative differences between polars and other engines, and the time of the two
-parts behind every estimate: the bins of the score axis and the local polynomial.
+With ``spanning`` the rows of a user are in five groups. Prints ratios measured in one run, the relative differences
+between polars and other engines, and the time of the two parts behind every estimate: the bins of the score axis and
+the local polynomial.
 """
 
 from __future__ import annotations
