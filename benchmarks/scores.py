@@ -1,9 +1,10 @@
 """The time of a parity test relative to a bare group-by: 10 million rows, 2 million users, 21 grid points.
 
-    python benchmarks/scores.py [rows] [users] [duckdb] [spark]
+    python benchmarks/scores.py [rows] [users] [spanning] [duckdb] [spark]
 
-Prints ratios measured in one run, the relative differences between polars and other engines, and the time of the two
-parts behind every estimate: the bins of the score axis and the local polynomial.
+With ``spanning`` the rows of a user are in five groups. Prints ratios measured in one run, the relative differences
+between polars and other engines, and the time of the two parts behind every estimate: the bins of the score axis and
+the local polynomial.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from isonomy.scores import predictive_parity
 from isonomy.scores.smoothing.kernels import BINS, Axis, Bandwidth, local_linear
 
 
-def platform(rows: int, users: int, seed: int = 0) -> pl.DataFrame:
-    """Users with several rows and correlated outcomes, in two groups with different scores."""
+def platform(rows: int, users: int, seed: int = 0, *, spanning: bool = False) -> pl.DataFrame:
+    """Users with several rows and correlated outcomes, in two groups with different scores, or each user in five."""
     rng = np.random.default_rng(seed)
     user = rng.integers(0, users, rows)
     taste = rng.normal(0, 0.5, users)[user]
-    group = user % 2
+    group = rng.integers(0, 5, rows) if spanning else user % 2
     score = 1 / (1 + np.exp(-(taste + 0.4 * group + rng.normal(0, 1, rows))))
     outcome = (rng.random(rows) < score).astype(np.int8)
     return pl.DataFrame({"user": user, "group": group, "score": score, "outcome": outcome})
@@ -64,7 +65,7 @@ def main() -> None:
     words = sys.argv[1:]
     sizes = [int(word) for word in words if word.isdigit()]
     rows, users = (*sizes, 10_000_000, 2_000_000)[:2] if not sizes else (sizes[0], (*sizes, sizes[0] // 5)[1])
-    frame = platform(rows, users)
+    frame = platform(rows, users, spanning="spanning" in words)
     pairs = [(timed(lambda: bare(frame))[0], *timed(lambda: parity(frame))) for _ in range(5)]
     base, seconds, reference = min(p[0] for p in pairs), min(p[1] for p in pairs), pairs[0][2]
     points = reference.score.size

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from calibration_tables import heart_rows
 from scipy.stats import norm
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import cross_val_predict
 
 from isonomy.results import theme
 from isonomy.scores import GroupCalibrator, predictive_parity
+from scores_tables import heart_rows
 
 
 def figure1() -> tuple[Any, Any]:
@@ -67,14 +67,14 @@ def show(title: str, names: tuple[str, str], results: tuple[Any, Any], folder: P
             f"  {name:<12} mean absolute difference {gap.mean():.3f}, largest {gap.max():.3f}, "
             f"p = {result.pvalue:.3g} ({int(known.sum())} of {known.size} scores supported)"
         )
-    if folder is not None:
-        (folder / file).write_text(theme.to_svg(results[0].plot(results[1], names)))
+        if folder is not None:
+            (folder / f"{file}_{name.replace(' ', '_')}.svg").write_text(theme.to_svg(result.plot()))
 
 
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-    show("Figure 1, Heart Disease by sex", ("before", "after"), figure1(), folder, "calibration_figure1.svg")
-    show("Figure 2, simulated platform", ("user level", "aggregate"), figure2(), folder, "calibration_figure2.svg")
+    show("Figure 1, Heart Disease by sex", ("before", "after"), figure1(), folder, "scores_figure1")
+    show("Figure 2, simulated platform", ("user level", "aggregate"), figure2(), folder, "scores_figure2")
 
 
 if __name__ == "__main__":

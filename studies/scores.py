@@ -382,6 +382,46 @@ def at_threshold() -> list[Run]:
     ]
 
 
+# Composites
+
+
+def two_scores(rng: np.random.Generator, n: int, laws: Laws = ((2, 3), (3, 2)), skewed: bool = False) -> Columns:
+    """Two calibrated scores, so that every weighted sum is in parity; the first has other densities in each group."""
+    g, first = np.repeat([0, 1], n), np.concatenate([rng.beta(a, b, n) for a, b in laws])
+    second = rng.beta(2, 2, 2 * n)
+    u = first * rng.lognormal(-0.72, 1.2, 2 * n) if skewed else rng.random(2 * n) < first
+    return {"g": g, "a": first, "b": second, "u": u.astype(float), "v": (rng.random(2 * n) < second).astype(float)}
+
+
+def composed(rng: np.random.Generator, draw: Draw, weights: list[float] | None = None) -> list[float]:
+    """Whether parity of all weights (or of the weights given), Lemma 1 and the best weights are rejected."""
+    roles: Any = {"outcomes": ["u", "v"], "scores": ["a", "b"], "groups": "g", "resamples": 500, "rng": rng}
+    result = iso.composite_parity(draw(rng), **roles, weights=weights)
+    lemma = float(np.nanmin([test.pvalue for test in result.joint]))
+    better = [] if result.better is None else [result.better.pvalue]
+    return [float(rejected(p)) for p in (result.pvalue, lemma, *better)]
+
+
+COMPOSITES: dict[str, Draw] = {
+    "400 rows per group": partial(two_scores, n=400),
+    "1,500 rows per group": partial(two_scores, n=1_500),
+    "equal densities, 1,000 rows per group": partial(two_scores, n=1_000, laws=((1, 1), (1, 1))),
+    "one outcome lognormal, 1,000 rows per group": partial(two_scores, n=1_000, skewed=True),
+}
+
+
+def composites() -> list[Run]:
+    """The size over all weights, of Lemma 1's condition, and of "the weights in production are the best"."""
+    runs = []
+    for name, draw in COMPOSITES.items():
+        lines = [Line((f"{name}: {part}",), (LIMIT,)) for part in ("every weight", "Lemma 1's condition")]
+        runs.append(Run(tuple(lines), each(partial(composed, draw=draw)), TABLES))
+    parts = ("weights 2 and 1", "Lemma 1's condition, weights 2 and 1", "best weights")
+    lines = [Line((f"400 rows per group: {part}",), (LIMIT,)) for part in parts]
+    draw = partial(composed, draw=COMPOSITES["400 rows per group"], weights=[2.0, 1.0])
+    return [*runs, Run(tuple(lines), each(draw), TABLES)]
+
+
 # Power
 
 
@@ -455,6 +495,7 @@ PAGE = Page(
             ("power",),
             tuple(powers(name, second) for name, second in OTHERS.items()),
         ),
+        Section("Composites at nominal 5 %", ("design",), ("rejected",), tuple(composites())),
         Section("Tolerance of 0.1", ("design",), ("violation", "within tolerance"), tuple(tolerances())),
     ),
 )

@@ -189,8 +189,8 @@ metrics("missing/raise", missing="raise", missing_group="raise")
 metrics("engine/duckdb", Late(lambda: tables.in_engine("duckdb", TABLE)))
 metrics("then/warnings", TABLE.head(40), then=lambda made: [made.warnings, made.provenance.dropped])
 
-metrics("then/changes", score={"before": "s", "after": "better"}, then=lambda made: made.changes())
-metrics("then/changes/against", score=["s", "better", "r"], then=lambda made: made.changes("better", alpha=0.1))
+metrics("then/changes", score={"before": "s", "after": "r"}, then=lambda made: made.changes())
+metrics("then/changes/against", score=["s", "r"], then=lambda made: made.changes("r", alpha=0.1))
 
 
 def evaluated(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> None:

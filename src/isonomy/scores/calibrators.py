@@ -623,12 +623,13 @@ class GroupThresholds(ScoredByModel, BaseEstimator):
         if sample_weight is not None:
             table["weight"] = np.asarray(sample_weight).ravel()
         names = {code: (" & ".join(map(str, key)),) for code, key in enumerate(rows.keys)}
-        by_group = isinstance(self.threshold, Mapping)
+        given = self.threshold
+        reading: Any = {name: name for name in ("weight", "cluster") if name in table}
         shared = ("target", "capacity", "change", "direction", "randomize", "level", "bandwidth", "alpha", "resamples")
         plan = ThresholdsPlan(
-            open_source(table, **{name: name for name in ("weight", "cluster") if name in table}),
+            open_source(table, **reading),
             **{name: getattr(self, name) for name in shared},
-            threshold=threshold_of_each(names, self.threshold) if by_group else self.threshold,
+            threshold=threshold_of_each(names, given) if isinstance(given, Mapping) else given,
             outcome="outcome" if "outcome" in table else None,
             score="score",
             groups="group",
@@ -664,7 +665,7 @@ class GroupThresholds(ScoredByModel, BaseEstimator):
         if unknown:
             warnings.warn(words.unseen_groups(unknown, "present"), UserWarning, stacklevel=2)
         code = np.array([place.get(key, len(place)) for key in columns.keys])[columns.group]
-        present = np.nan if by_group else self.threshold
+        present = np.nan if isinstance(self.threshold, Mapping) else self.threshold
         high, low = (np.append(values, present)[code] for values in (self.thresholds_, self.lottery_))
         score = columns.numbers[:, 0]
         return np.where(score >= high, 1.0, np.where(score >= low, np.append(self.probability_, 1.0)[code], 0.0))

@@ -386,7 +386,7 @@ def jointly(votes: RowVotes, plan: CompositePlan) -> dict[str, Any]:
         if votes.user is None:
             return values * (vote / lines)[:, None], lines
         people = np.column_stack([np.bincount(votes.user, vote * column) for column in values.T])
-        return people, np.ones(len(people))
+        return people.astype(np.float64), np.ones(len(people))
 
     scaled = (scores - vote @ scores) / np.maximum(scores.std(axis=0), 1e-12)
     products = [scaled[:, [k]] * scaled[:, k:] for k in range(len(names))]
@@ -404,11 +404,9 @@ def jointly(votes: RowVotes, plan: CompositePlan) -> dict[str, Any]:
     added, people = by_person((outcome - scores @ best)[:, None] * scores)
     covariance = bread @ (added.T * people) @ added @ bread
     square = (best - weight) @ np.linalg.pinv(covariance, rcond=1e-10, hermitian=True) @ (best - weight)
-    errors = [float(vote @ (outcome - scores @ w) ** 2) for w in (weight, best)]
-    se = np.sqrt(np.diagonal(covariance))
-    better = BetterWeights(
-        tuple(best.tolist()), tuple(se.tolist()), *errors, float(special.chdtrc(weight.size, square))
-    )
+    error, better_error = (float(vote @ (outcome - scores @ w) ** 2) for w in (weight, best))
+    weights, se = tuple(best.tolist()), tuple(np.sqrt(np.diagonal(covariance)).tolist())
+    better = BetterWeights(weights, se, error, better_error, float(special.chdtrc(weight.size, square)))
     return columns | {"better": better}
 
 

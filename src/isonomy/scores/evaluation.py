@@ -127,7 +127,7 @@ class EvaluationPlan(ScorePlan):
         from isonomy.scores.calibrators import GroupCalibrator
 
         chosen = METHODS if self.calibrators is None else self.calibrators
-        named = dict(chosen) if isinstance(chosen, Mapping) else {name: GroupCalibrator(name) for name in chosen}  # type: ignore[arg-type]
+        named = dict(chosen) if isinstance(chosen, Mapping) else {name: GroupCalibrator(name) for name in chosen}
         if not named or NONE in named or not all(isinstance(model, GroupCalibrator) for model in named.values()):
             raise UsageError(
                 f"calibrators: {self.calibrators!r} is not allowed; give methods of GroupCalibrator, or a mapping of "
@@ -203,11 +203,11 @@ def measure(votes: RowVotes, codes: IntArray, halves: Sequence[Rows], plan: Eval
     table = known | {f"score {k}": values for k, values in enumerate(scores.values())}
     order = np.arange(rows.size) if plan.method == "published" else np.argsort(rows)  # the same parts in every split
     roles: Any = {"user": "user", "level": plan.rows.level} if plan.user is not None else {}
+    roles |= {} if weight is None else {"weight": "weight"}
     return calibration_metrics(
         {name: values[order] for name, values in table.items()},
         outcome="outcome",
         score={name: f"score {k}" for k, name in enumerate(scores)},
         groups="group",
         **roles,
-        **({} if weight is None else {"weight": "weight"}),
     )

@@ -370,11 +370,11 @@ class CalibrationMetrics:
                 for key, value in (("score", name), ("against", base), ("measure", measure)):
                     columns[key] += [value] * errors[m].size
                 columns["group"] += [self.group[k] for k in place[name]]
-        value, se = (np.concatenate(part) for part in zip(*effects, strict=True)) if effects else np.empty((2, 0))
+        change, se = np.concatenate([np.array(part) for part in effects], axis=1) if effects else np.empty((2, 0))
         with np.errstate(invalid="ignore", divide="ignore"):
-            effect = Wald(value, np.where(se > 0, se, np.nan), float(len(self.replicates) - 1))
+            effect = Wald(change, np.where(se > 0, se, np.nan), float(len(self.replicates) - 1))
             low, high = effect.band(tails.normal_isf(alpha))
-        numbers = {"estimate": value, "se": se, "ci_low": low, "ci_high": high, "pvalue": effect.pvalue()}
+        numbers = {"estimate": change, "se": se, "ci_low": low, "ci_high": high, "pvalue": effect.pvalue()}
         return as_frame({**columns, **numbers}, backend, self.provenance.backend, ())
 
     def to_frame(self, backend: str | None = None) -> Any:

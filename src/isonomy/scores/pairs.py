@@ -250,7 +250,9 @@ class OrderedEvidence(PairEvidence):
         blank: dict[str, Any] = dict.fromkeys(("score", "higher_score", "difference"), np.nan)
         blank |= {"better": "", "worse": ""}
         orders = tuple(replace(test, **blank) if names & {test.better, test.worse} else test for test in self.orders)
-        return replace(hidden, orders=orders, verdict=overall([*hidden.verdicts, *(test.verdict for test in orders)]))
+        changed: dict[str, Any] = {"orders": orders}
+        changed["verdict"] = overall([*hidden.verdicts, *(test.verdict for test in orders)])
+        return replace(hidden, **changed)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

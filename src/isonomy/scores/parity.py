@@ -92,7 +92,7 @@ def predictive_parity(
     Parameters
     ----------
     data : table
-        Any table isonomy reads. Queries of more than 16 million rows are read in parts.
+        Any table isonomy reads. More than 16 million rows are read in parts.
     outcome, score : str
         Columns of outcomes (0/1, or any number) and of scores, in any unit.
     groups : str, cut, where, or several of them

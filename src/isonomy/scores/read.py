@@ -31,7 +31,7 @@ from isonomy.scores.smoothing.moments import VoteMoments
 
 Level = Literal["user", "aggregate"]
 K = TypeVar("K")
-HELD = 2**24  # rows of a query or file that are read at once; more are read in parts
+HELD = 2**24  # rows that are read at once; more are read in parts
 MOST_GROUPS = 100
 NO_USER, NOT_BINARY = "no user", "not binary"
 NO_ROW_LEFT = "data: no rows are left; the user is missing in every row."
@@ -226,7 +226,7 @@ def read_sums(rows: ScoreRows, axis: Axis | None = None) -> ScoreSums:
     source = rows.source
     if has_workers(source.frame):
         return _by_workers(rows, axis)
-    number = source.cells(rows.checks).rows if source.lazy else 0
+    number = source.cells(rows.checks).rows if source.lazy else round(float(sums_at(source.frame, {}, {})[COUNT]))
     if number <= HELD:
         return _held(rows, axis, None)
     axis = axis or axis_of(source.complete_rows({SCORE: rows.score, OUTCOME: rows.outcome}))

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from isonomy.numerics.arrays import FloatArray, IntArray
     from isonomy.scores.composites import BetterWeights, CompositeResult
     from isonomy.scores.margins import MarginalResult
-    from isonomy.scores.pairs import OutcomeEvidence, PairEvidence
-    from isonomy.scores.parity import ParityResult, Reversal
+    from isonomy.scores.pairs import OutcomeEvidence, PairEvidence, Reversal
+    from isonomy.scores.parity import ParityResult
     from isonomy.scores.thresholds import ThresholdsResult
 
 REFERENCES = (

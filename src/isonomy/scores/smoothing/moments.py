@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -99,29 +99,28 @@ class VoteMoments:
             cubes = np.stack([at_sites(cubed * outcome**k) for k in range(4)])
             return replace(moments, diagonal=np.stack(diagonal), cubes=cubes)
         people = int(user.max(initial=-1)) + 1
-        present = np.zeros((size, people), dtype=bool)
-        present[code, user] = True
-        spanning = int((present.sum(axis=0) > 1).sum())
-        moments = replace(moments, users=present.sum(axis=1).astype(np.float64), spanning=spanning)
-        # Rows in order of users: transposing a sparse table of single entries is a counting sort.
-        who, site, total = user.astype(np.int32), bins.astype(np.int32), vote * outcome
-        single = (np.ones(user.size, dtype=np.int8), who, np.arange(user.size + 1))
-        order = sparse.csc_array(single, shape=(people, user.size)).tocsr().indices
-        sorted_code = code[order]
-        members = [order[sorted_code == g] for g in range(size)]
-        sorted_rows = [(who[m], site[m], np.stack([vote[m], total[m]]), people) for m in members]
-        multiplied = (score.size > MANY and size <= FEW) if products is None else products
-        tables = tuple(_table(*rows) for rows in sorted_rows) if spanning or not multiplied else ()
-        if not multiplied:
+        # Rows in order of users, and of groups within users: transposing a table of single entries is a counting sort.
+        by_group = np.argsort(code.astype(np.int16), kind="stable")
+        single = (np.ones(user.size, dtype=np.int8), user.astype(np.int32)[by_group], np.arange(user.size + 1))
+        order = by_group[sparse.csc_array(single, shape=(people, user.size)).tocsr().indices]
+        who: Any = user[order].astype(np.int32)
+        site: Any = bins[order].astype(np.int32)
+        code = code[order]
+        values = np.stack([vote[order], (vote * outcome)[order]])
+        start = np.flatnonzero(np.diff(who, prepend=-1) | np.diff(code, prepend=-1))  # of a user's rows in a group
+        member, same = code[start], np.diff(who[start]) == 0
+        spanning = int(np.count_nonzero(same & ~np.insert(same[:-1], 0, False))) if same.size else 0
+        moments = replace(moments, users=np.bincount(member, minlength=size).astype(np.float64), spanning=spanning)
+        if not ((score.size > MANY and size <= FEW) if products is None else products):
+            members = [code == g for g in range(size)]
+            tables = tuple(_table(who[rows], site[rows], values[:, rows], people) for rows in members)
             return replace(moments, square=np.stack([_squares(table) for table in tables]), tables=tables)
-        blocks = {(g, g): _products(*rows) for g, rows in enumerate(sorted_rows)}
-        square = np.stack([np.diagonal(block[0, 0]) for block in blocks.values()])
-        if spanning:
-            blocks |= {(a, b): _gram(tables[a], tables[b]) for a, b in combinations(range(size), 2)}
-        entry = code * people + user
-        votes, totals = (np.bincount(entry, v, size * people).reshape(size, people) for v in (vote, total))
+        blocks = _products(code, who, site, values, size, spanning=spanning > 0)
+        square = np.stack([np.diagonal(blocks[g, g][0, 0]) for g in range(size)])
         cubes = np.zeros((4, size, BINS))
-        cubes[:, :, 0] = [(votes ** (3 - k) * totals**k).sum(axis=1) for k in range(4)]
+        if start.size:
+            votes, totals = np.add.reduceat(values, start, axis=1)
+            cubes[:, :, 0] = [np.bincount(member, votes ** (3 - k) * totals**k, size) for k in range(4)]
         return replace(moments, square=square, blocks=blocks, cubes=cubes)
 
     def __add__(self, other: VoteMoments) -> VoteMoments:
@@ -302,60 +301,71 @@ def _table(user: IntArray, bins: IntArray, values: FloatArray, people: int) -> s
     return sparse.csr_array((entries[stored], places[stored], ends), shape=(people, 2 * BINS))
 
 
-def _products(user: IntArray, bins: IntArray, values: FloatArray, people: int) -> FloatArray:
-    """Products of every two sites of one group, summed over users; rows are in order of users.
+def _products(
+    code: IntArray, user: IntArray, bins: IntArray, values: FloatArray, size: int, *, spanning: bool
+) -> dict[Pair, FloatArray]:
+    """Products of every two sites of every two groups that share users, summed over users.
 
-    Rows are paired with the next row of the same user, then with the one after that, and so on.
+    Rows are in order of users, and of groups within users. They are paired with the next row of the same user, then
+    with the one after that, and so on; users with many rows are multiplied as full lines.
     """
-    count = np.bincount(user, minlength=people)
-    heavy_products = np.zeros((2, 2, BINS, BINS))
-    if np.any(heavy := count[user] > HEAVY):
-        table = _table(user[heavy], bins[heavy], values[:, heavy], people)
-        heavy_products = _gram(table, table)
-        user, bins, values, count = user[~heavy], bins[~heavy], values[:, ~heavy], np.where(count > HEAVY, 0, count)
+    # The number of a pair (a, b) is ``first[a] + second[b]``: those of all pairs a <= b, or of each group with itself.
+    groups = np.arange(size, dtype=np.int64)
+    pairs = list(combinations_with_replacement(range(size), 2)) if spanning else [(g, g) for g in range(size)]
+    number = (groups * size - groups * (groups + 1) // 2, groups) if spanning else (groups, 0 * groups)
     # Outcomes of 0 and 1 make two kinds of rows at each site: one sum instead of four (benchmarks/scores.py).
     kinds = bool(np.all((values[1] == 0) | (values[1] == values[0])))
     place, width = (bins + BINS * (values[1] != 0), 2 * BINS) if kinds else (bins, BINS)
     terms = [(values[0], values[0])] if kinds else [(values[k], values[m]) for k, m in np.ndindex(2, 2)]
-    sums = np.zeros((len(terms), width * width))
-    first = np.arange(user.size, dtype=np.int32)
-    following = np.cumsum(count, dtype=np.int32)[user] - first - 1  # rows of the same user that come after
-    lag, waiting, pairs = 1, 0, []
+    sums = np.zeros((len(terms), len(pairs) * width * width))
+    above, beside = (number[0][code] * width + place) * width, number[1][code] * (width * width) + place
+    count = np.bincount(user)
+    light = count[user] <= HEAVY
+    first = np.flatnonzero(light)
+    following = (np.cumsum(count)[user] - np.arange(user.size) - 1)[first]  # rows of the same user that come after
+    lag = 0
     while first.size:
+        lag += 1
         more = following >= lag
         first, following = first[more], following[more]
-        pairs.append((first, first + lag))
-        lag, waiting = lag + 1, waiting + first.size
-        if not first.size or waiting > _PAIRS:
-            i, j = (np.concatenate(side) for side in zip(*pairs, strict=True))
-            both = place[i] * width + place[j]
+        for start in range(0, first.size, _PAIRS):
+            i = first[start : start + _PAIRS]
+            j = i + lag
+            both = above[i] + beside[j]
             for total, (left, right) in zip(sums, terms, strict=True):
-                total += np.bincount(both, left[i] * right[j], total.size)
-            waiting, pairs = 0, []
-    block = sums.reshape(2, 2, BINS, BINS)
-    if kinds:
-        quarters = sums.reshape(2, BINS, 2, BINS).swapaxes(1, 2)
-        block = np.stack(
-            [[quarters.sum(axis=(0, 1)), quarters[:, 1].sum(axis=0)], [quarters[1].sum(axis=0), quarters[1, 1]]]
-        )
-    block = heavy_products + block + block.transpose(1, 0, 3, 2)  # each pair counts both ways round
-    for k, m in np.ndindex(2, 2):
-        np.einsum("ii->i", block[k, m])[...] += np.bincount(bins, values[k] * values[m], BINS)
-    return block
+                np.add.at(total, both, left[i] * right[j])
+    own = (code * BINS + bins)[light]
+    votes, totals = values[:, light]
+    squares = [np.bincount(own, left * right, size * BINS) for left in (votes, totals) for right in (votes, totals)]
+    diagonal = np.reshape(squares, (2, 2, size, BINS))
+    blocks: dict[Pair, FloatArray] = {}
+    for k, (a, b) in enumerate(pairs):
+        part = sums.reshape(len(terms), len(pairs), width, width)[:, k]
+        block = part.reshape(2, 2, BINS, BINS) if not kinds else _by_outcome(part[0])
+        if a == b:  # each pair counts both ways round, and each row with itself
+            block = block + block.transpose(1, 0, 3, 2)
+            np.einsum("mnxx->mnx", block)[...] += diagonal[:, :, a]
+        blocks[a, b] = np.ascontiguousarray(block)
+    heavy = np.flatnonzero(count > HEAVY)
+    for start in range(0, heavy.size, 64):
+        rows = np.flatnonzero(np.isin(user, heavy[start : start + 64]))
+        lines = np.zeros((size, 64, 2, BINS))
+        who = np.searchsorted(heavy, user[rows]) - start
+        for k in range(2):
+            lines[:, :, k] = np.bincount(
+                (code[rows] * 64 + who) * BINS + bins[rows], values[k][rows], lines[:, :, k].size
+            ).reshape(size, 64, BINS)
+        for a, b in pairs:
+            blocks[a, b] += np.einsum("umx,uny->mnxy", lines[a], lines[b], optimize=True)
+    return blocks
 
 
-def _gram(a: sparse.csr_array, b: sparse.csr_array) -> FloatArray:
-    """Products of two tables (2, 2, BINS, BINS), summed over users; users with many rows as full matrices."""
-    heavy = np.flatnonzero(np.maximum(np.diff(a.indptr), np.diff(b.indptr)) > HEAVY)
-    products = np.zeros((2 * BINS, 2 * BINS))
-    for start in range(0, heavy.size, 1024):
-        lines = heavy[start : start + 1024]
-        products += a[lines].toarray().T @ b[lines].toarray()
-    if heavy.size:
-        light = np.setdiff1d(np.arange(a.shape[0]), heavy)
-        a, b = a[light], b[light]
-    products += (a.T.tocsr() @ b).toarray()
-    return np.asarray(products.reshape(2, BINS, 2, BINS).swapaxes(1, 2), dtype=np.float64)
+def _by_outcome(sums: FloatArray) -> FloatArray:
+    """Products of votes, and of votes times outcomes, from those of rows with outcomes 0 and 1."""
+    quarters = sums.reshape(2, BINS, 2, BINS).swapaxes(1, 2)
+    return np.stack(
+        [[quarters.sum(axis=(0, 1)), quarters[:, 1].sum(axis=0)], [quarters[1].sum(axis=0), quarters[1, 1]]]
+    )
 
 
 def _squares(table: sparse.csr_array) -> FloatArray:
