@@ -193,7 +193,8 @@ def impact(result: AdverseImpactResult) -> alt.TopLevelMixin:
 def _by_share(result: ProxyEvidence) -> alt.LayerChart | alt.FacetChart:
     """The disparity and its interval for every share of it that may remain among people with the same probabilities."""
     assert result.curves is not None
-    drawn = np.flatnonzero(np.isfinite(result.curves[0]).any(axis=0))[: len(theme.PALETTE)]
+    known = np.flatnonzero(np.isfinite(result.curves[0]).any(axis=0))
+    drawn = known[: len(theme.PALETTE)]
     names = [theme.short(result.labels[i]) for i in drawn]
     value, low, high = (part[:, drawn].T for part in result.curves[:3])
     base = charts.curves("group", names, "share", 100 * np.array(result.gammas), value=value, low=low, high=high)
@@ -205,20 +206,23 @@ def _by_share(result: ProxyEvidence) -> alt.LayerChart | alt.FacetChart:
     y = alt.Y("value:Q", title="ratio" if ratio else "difference", axis=axis)
     line = base.mark_line(point=True).encode(x=x, y=y, color=color)
     title = f"By share, with {100 * (1 - result.alpha):g} % intervals at each share"  # type: ignore[attr-defined]
+    title += charts.of_all(drawn.size, known.size, "groups")
     return alt.layer(charts.rule("y", float(ratio)), band, line).properties(width=480, height=240, title=title)
 
 
 def _by_cutoff(result: AdverseImpactResult) -> alt.LayerChart | alt.FacetChart:
     """The ratio at every cutoff, with a band that holds at all cutoffs of a category together."""
-    drawn = np.flatnonzero(np.isfinite(result.cutoff_ratio).any(axis=0))[: len(theme.PALETTE)]
+    known = [i for i in result.ranking() if np.isfinite(result.cutoff_ratio[:, i]).any()]
+    drawn = np.array(known[: len(theme.PALETTE)], dtype=np.intp)
     names = [theme.short(result.labels[i]) for i in drawn]
     curves = {name: getattr(result, f"cutoff_{name}")[:, drawn].T for name in ("ratio", "low", "high")}
     base = charts.curves("category", names, "cutoff", result.cutoffs, **curves)
     x = alt.X("cutoff:Q", scale=alt.Scale(zero=False, nice=False))
-    color = alt.Color("category:N", legend=alt.Legend(title=None, symbolOpacity=1))
+    color = alt.Color("category:N", sort=names, legend=alt.Legend(title=None, symbolOpacity=1))
     band = base.mark_area(opacity=0.08).encode(x=x, y="low:Q", y2="high:Q", color=color)
     line = base.mark_line().encode(x=x, y=alt.Y("ratio:Q", title="impact ratio"), color=color)
     banded = bool(np.isfinite(curves["low"]).any())  # bands assume independent rows of equal weight
     level = f"{100 * (1 - result.alpha):g} %"
     title = f"Impact ratio by cutoff{f', with simultaneous {level} bands' if banded else ''}"
+    title += charts.of_all(drawn.size, len(known), "categories")
     return alt.layer(charts.rule("y", result.threshold), band, line).properties(width=480, height=240, title=title)

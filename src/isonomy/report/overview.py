@@ -27,10 +27,10 @@ def overview(result: Evidence) -> tuple[str, ...] | None:
         unit = described[name].unit.rpartition(" in ")[2] if name in columns and shown != NOTHING else ""
         return visible(f"{shown}\u00a0{unit}".strip())
 
-    group = result.names[i] if result.labels else NOTHING
+    group = _group(result, columns, i)
     other, against = text("reference"), _against(result, columns, i)
     if "criterion" in columns:  # two algorithms are compared, not two groups
-        group, against = f"{result.labels[i]} against {against}", described["reference"].title.partition(" (")[0]
+        against = described["reference"].title.partition(" (")[0]
     if against:
         other = visible(f"{against}: {other}" if other != NOTHING else against)
     joint = getattr(result, "pvalue", None)
@@ -53,10 +53,10 @@ def worked(result: Evidence) -> str:
     mine, other, value = (float(columns[name][i]) for name in names)
     described = result.described(columns)
     own, rest = (
-        _fraction(rate, rows, described[name].unit == "%")
+        _fraction(rate, rows, described[name].unit.rpartition(" in ")[2])
         for rate, name, rows in ((mine, "estimate", _rows(columns, i)), (other, "reference", _others(result, i)))
     )
-    label = f"{result.names[i]}: " if result.labels else ""
+    label = f"{_group(result, columns, i)}: " if result.labels else ""
     if {"predicted", "observed"} <= set(columns):
         predicted, observed = (_value(described, columns, name, i) for name in ("predicted", "observed"))
         label += f"the predicted effect, {predicted}, minus the observed effect, {observed}, is an error of {own}; "
@@ -113,9 +113,18 @@ def _others(result: Evidence, i: int) -> list[float]:
     return group if group else [float(result.provenance.rows or 0)]
 
 
-def _fraction(rate: float, rows: Sequence[float], share: bool) -> str:
+def _group(result: Evidence, columns: Columns, i: int) -> str:
+    """Whom a line is about; both groups of a pair if the line compares two algorithms by it."""
+    if not result.labels:
+        return NOTHING
+    return f"{result.labels[i]} against {columns['against'][i]}" if "criterion" in columns else result.names[i]
+
+
+def _fraction(rate: float, rows: Sequence[float], unit: str) -> str:
     """'407/808 (50.4 %)' if the rate is a number of rows divided by one of ``rows``; otherwise the rate alone."""
-    if not share:
+    if unit == "points":
+        return phrases.points(rate)
+    if unit != "%":
         return phrases.number(rate).replace("-", "−")
     for n in rows:
         if n > 0 and abs(rate * n - round(rate * n)) < 1e-6:

@@ -159,6 +159,11 @@ def _nulls(base: alt.Chart, equal: float | None, low: FloatArray, high: FloatArr
     return marks
 
 
+def of_all(drawn: int, every: int, what: str) -> str:
+    """', 8 of 12 categories' if not all are drawn; the table has them all."""
+    return "" if drawn == every else f", {drawn:,} of {every:,} {what}"
+
+
 def rule(axis: str, at: float = 0.0) -> alt.Chart:
     line = alt.Chart(theme.data({"null": [at]})).mark_rule(color=theme.RULE, strokeDash=[4, 3])
     return line.encode(**{axis: "null:Q"})
