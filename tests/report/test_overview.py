@@ -35,7 +35,7 @@ def test_each_scale_is_worked_out_in_its_own_way() -> None:
     assert worked(flag(scale="ratio")).endswith("407/808 (50.4 %) divided by 2,795/3,592 (77.8 %) is 0.647.")
     odds = worked(flag(scale="odds_ratio"))
     assert (
-        odds == "race=Black: odds of 1.01 (407/808 (50.4 %)) divided by odds of 3.51 (2,795/3,592 (77.8 %)) are 0.289."
+        odds == "race=Black: odds of 1.01 (407/808 (50.4 %)) divided by odds of 3.51 (2,795/3,592 (77.8 %)) give 0.289."
     )
     assert worked(fake()) == ""  # no estimate, nothing to work out
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from isonomy.groups.impact import AdverseImpactResult
     from isonomy.groups.proxy import ProxyEvidence
 
+Panel = alt.LayerChart | alt.FacetChart
 _BOXES = ["#E9A26B", "#F4F2EE", "#6BA6CC"]  # lower, equal, higher: black letters can be read on each
 _ALL, _PAIRS = "(all)", 3  # the margin of a table of intersections, and how many tables are drawn
 _RATIO_WORDS = (
@@ -68,7 +69,7 @@ def _intervals(
         disagree = bool((beyond != [verdicts[i] is Verdict.VIOLATION for i in drawn]).any())
         first, title = metric == metrics[0], f"{words.intervals(kind, result.alpha)}{several}"
         name = phrases.metric(metric)
-        limits = [getattr(result, f"estimate_{end}", None) for end in ("low", "high")]
+        limits: list[Any] = [getattr(result, f"estimate_{end}", None) for end in ("low", "high")]
         beside = [] if limits[0] is None else [_rates(result, order, name, *limits)]
         beside += _crossed(result, drawn) if len(metrics) == 1 else []
         panel = charts.panel(
@@ -104,15 +105,15 @@ def _lines(result: GroupEvidence, verdicts: Sequence[Verdict], order: IntArray, 
     }
 
 
-def _rates(result: GroupEvidence, order: IntArray, name: str, low: FloatArray, high: FloatArray) -> alt.LayerChart:
+def _rates(result: GroupEvidence, order: IntArray, name: str, low: FloatArray, high: FloatArray) -> Panel:
     """The metric itself with its own interval, next to its disparity."""
-    columns = {"group": [result.labels[i] for i in order], "value": result.estimate[order]}
-    columns |= {"low": low[order], "high": high[order], "n": result.n[order]}
+    numbers = {"value": result.estimate, "low": low, "high": high, "n": result.n}
+    columns: Columns = {"group": [result.labels[i] for i in order], **{key: v[order] for key, v in numbers.items()}}
     unit = "%" if result.all_shares else ""
     return charts.panel("value", columns, axis=name, title="Each group alone", unit=unit, width=200, labeled=False)
 
 
-def _crossed(result: GroupEvidence, drawn: IntArray) -> list[alt.LayerChart]:
+def _crossed(result: GroupEvidence, drawn: IntArray) -> list[Panel]:
     """Intersections of two columns as a table of boxes, each column alone at its margin; flagged boxes have a frame."""
     flagged = [result.verdicts[i] is Verdict.VIOLATION for i in drawn] if hasattr(result, "verdicts") else []
     columns = [tuple(name for name, _ in result.groups[i].items) for i in drawn]
@@ -120,7 +121,7 @@ def _crossed(result: GroupEvidence, drawn: IntArray) -> list[alt.LayerChart]:
     return [_boxes(result, pair, drawn, flagged) for pair in pairs[:_PAIRS] if flagged]
 
 
-def _boxes(result: GroupEvidence, pair: tuple[str, ...], drawn: IntArray, flagged: Sequence[bool]) -> alt.LayerChart:
+def _boxes(result: GroupEvidence, pair: tuple[str, ...], drawn: IntArray, flagged: Sequence[bool]) -> Panel:
     places = [dict(result.groups[i].items) for i in drawn]
     inside = [k for k, items in enumerate(places) if set(items) <= set(pair)]
     alone = {group.items[0]: group.label for group in result.groups if len(group.items) == 1}
