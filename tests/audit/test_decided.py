@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,10 @@ def test_it_is_in_the_report_and_in_the_results(tmp_path: Path, whole: bool) -> 
     again = AuditResult.from_json((tmp_path / "out" / "results.json").read_text())
     assert again.entries[0].decided == COMMITTEE
     assert again.to_json() == done.to_json()
+    fingerprint = hashlib.sha256((tmp_path / "out" / "results.json").read_bytes()).hexdigest()[:32]
+    assert fingerprint in page.partition("</style>")[0]  # at the foot of every printed page
+    again.write_report(tmp_path / "again")
+    assert fingerprint in (tmp_path / "again" / "report.html").read_text()
 
 
 def test_the_choice_of_a_test_goes_before_that_of_the_audit() -> None:

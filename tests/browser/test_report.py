@@ -253,7 +253,7 @@ def test_labels_wrap_on_a_phone_and_none_is_cut(phone: Opened) -> None:
         ".map(t => t.textContent))",
     )
     assert beyond == []  # no title is cut off
-    ordered = sorted(boxes)
+    ordered = sorted(boxes[:14])  # the intersections follow
     assert len(ordered) == 14
     assert all(low[1] <= high[0] + 3 for low, high in pairwise(ordered))  # no labels overlap
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +17,11 @@ from support.fakes import document, fake
 
 # 407 of 808 and 2,795 of 3,592 were approved.
 LENDER = {"ok": np.repeat([1, 0, 1, 0], [407, 401, 2_795, 797]), "race": np.repeat(["Black", "White"], [808, 3_592])}
-WHITE = {"reference": {"race": "White"}, "prediction": "ok", "groups": "race"}
+WHITE: dict[str, Any] = {"reference": {"race": "White"}, "prediction": "ok", "groups": "race"}
 
 
-def flag(**options: object) -> Evidence:
-    result: Evidence = iso.flag(LENDER, metric="selection_rate", **WHITE, **options)  # type: ignore[arg-type]
-    return result
+def flag(**options: Any) -> Evidence:
+    return iso.flag(LENDER, metric="selection_rate", **WHITE, **options)
 
 
 def test_a_ratio_is_worked_out_with_the_counts_of_the_report() -> None:
@@ -35,7 +35,7 @@ def test_each_scale_is_worked_out_in_its_own_way() -> None:
     assert worked(flag(scale="ratio")).endswith("407/808 (50.4 %) divided by 2,795/3,592 (77.8 %) is 0.647.")
     odds = worked(flag(scale="odds_ratio"))
     assert (
-        odds == "race=Black: odds of 1.01 (407/808 (50.4 %)) divided by odds of 3.51 (2,795/3,592 (77.8 %)) are 0.289."
+        odds == "race=Black: odds of 1.01 (407/808 (50.4 %)) divided by odds of 3.51 (2,795/3,592 (77.8 %)) give 0.289."
     )
     assert worked(fake()) == ""  # no estimate, nothing to work out
 

@@ -211,3 +211,11 @@ def test_a_sentence_begins_with_a_capital_and_a_name_is_left_alone() -> None:
     assert phrases.capital("women: 5 of 9 approved.") == "Women: 5 of 9 approved."
     assert phrases.capital("race=Black: 5 of 9.") == "race=Black: 5 of 9."
     assert phrases.capital("") == ""
+
+
+@pytest.mark.parametrize(
+    ("rate", "chosen"),
+    [("approval rate", "approved"), ("Hiring rate", "hired"), ("approved", "approved"), ("x", "selected")],
+)
+def test_people_are_called_by_the_words_for_their_rate(rate: str, chosen: str) -> None:
+    assert phrases.chosen({"selection_rate": rate}) == chosen

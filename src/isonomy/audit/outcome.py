@@ -245,7 +245,7 @@ def _stored(entry: Entry) -> dict[str, object]:
         "words": dict(entry.words),
         **({"further": list(entry.further)} if entry.further else {}),
         **({"decided": asdict(entry.decided)} if entry.decided else {}),
-        **({"chosen": entry.chosen} if entry.chosen != Entry.chosen else {}),
+        **({"chosen": entry.chosen} if entry.chosen != "selected" else {}),
     }
     if result is None:
         return stored | {"options": plain_option(entry.options)}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from isonomy.effects.estimators.collapse import CollapseName, Measure, Relative
 from isonomy.inference import Verdict
-from isonomy.numerics.arrays import IntArray
 from isonomy.numerics.status import Status
 from isonomy.results import Note, phrases, register
 
@@ -73,7 +72,7 @@ def _amount(r: TreatmentBiasResult, value: float) -> str:
     return f"{'-' if value < 0 else '+'}{phrases.points(value)}"
 
 
-def count(r: TreatmentBiasResult, order: IntArray, tested: int) -> str:
+def count(r: TreatmentBiasResult, order: Sequence[int], tested: int) -> str:
     biased = [r.labels[i] for i in order if r.verdicts[i] is Verdict.VIOLATION]
     within = sum(verdict is Verdict.WITHIN_TOLERANCE for verdict in r.verdicts)
     plural = "" if within == 1 else "s"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from isonomy.groups.impact import AdverseImpactResult
     from isonomy.groups.proxy import ProxyEvidence
 
+Panel = alt.LayerChart | alt.FacetChart
 _BOXES = ["#E9A26B", "#F4F2EE", "#6BA6CC"]  # lower, equal, higher: black letters can be read on each
 _ALL, _PAIRS = "(all)", 3  # the margin of a table of intersections, and how many tables are drawn
 _RATIO_WORDS = (
@@ -68,7 +69,7 @@ def _intervals(
         disagree = bool((beyond != [verdicts[i] is Verdict.VIOLATION for i in drawn]).any())
         first, title = metric == metrics[0], f"{words.intervals(kind, result.alpha)}{several}"
         name = phrases.metric(metric)
-        limits = [getattr(result, f"estimate_{end}", None) for end in ("low", "high")]
+        limits: list[Any] = [getattr(result, f"estimate_{end}", None) for end in ("low", "high")]
         beside = [] if limits[0] is None else [_rates(result, order, name, *limits)]
         beside += _crossed(result, drawn) if len(metrics) == 1 else []
         panel = charts.panel(
@@ -104,15 +105,15 @@ def _lines(result: GroupEvidence, verdicts: Sequence[Verdict], order: IntArray, 
     }
 
 
-def _rates(result: GroupEvidence, order: IntArray, name: str, low: FloatArray, high: FloatArray) -> alt.LayerChart:
+def _rates(result: GroupEvidence, order: IntArray, name: str, low: FloatArray, high: FloatArray) -> Panel:
     """The metric itself with its own interval, next to its disparity."""
-    columns = {"group": [result.labels[i] for i in order], "value": result.estimate[order]}
-    columns |= {"low": low[order], "high": high[order], "n": result.n[order]}
+    numbers = {"value": result.estimate, "low": low, "high": high, "n": result.n}
+    columns: Columns = {"group": [result.labels[i] for i in order], **{key: v[order] for key, v in numbers.items()}}
     unit = "%" if result.all_shares else ""
     return charts.panel("value", columns, axis=name, title="Each group alone", unit=unit, width=200, labeled=False)
 
 
-def _crossed(result: GroupEvidence, drawn: IntArray) -> list[alt.LayerChart]:
+def _crossed(result: GroupEvidence, drawn: IntArray) -> list[Panel]:
     """Intersections of two columns as a table of boxes, each column alone at its margin; flagged boxes have a frame."""
     flagged = [result.verdicts[i] is Verdict.VIOLATION for i in drawn] if hasattr(result, "verdicts") else []
     columns = [tuple(name for name, _ in result.groups[i].items) for i in drawn]
@@ -120,7 +121,7 @@ def _crossed(result: GroupEvidence, drawn: IntArray) -> list[alt.LayerChart]:
     return [_boxes(result, pair, drawn, flagged) for pair in pairs[:_PAIRS] if flagged]
 
 
-def _boxes(result: GroupEvidence, pair: tuple[str, ...], drawn: IntArray, flagged: Sequence[bool]) -> alt.LayerChart:
+def _boxes(result: GroupEvidence, pair: tuple[str, ...], drawn: IntArray, flagged: Sequence[bool]) -> Panel:
     places = [dict(result.groups[i].items) for i in drawn]
     inside = [k for k, items in enumerate(places) if set(items) <= set(pair)]
     alone = {group.items[0]: group.label for group in result.groups if len(group.items) == 1}
@@ -193,7 +194,8 @@ def impact(result: AdverseImpactResult) -> alt.TopLevelMixin:
 def _by_share(result: ProxyEvidence) -> alt.LayerChart | alt.FacetChart:
     """The disparity and its interval for every share of it that may remain among people with the same probabilities."""
     assert result.curves is not None
-    drawn = np.flatnonzero(np.isfinite(result.curves[0]).any(axis=0))[: len(theme.PALETTE)]
+    known = np.flatnonzero(np.isfinite(result.curves[0]).any(axis=0))
+    drawn = known[: len(theme.PALETTE)]
     names = [theme.short(result.labels[i]) for i in drawn]
     value, low, high = (part[:, drawn].T for part in result.curves[:3])
     base = charts.curves("group", names, "share", 100 * np.array(result.gammas), value=value, low=low, high=high)
@@ -205,20 +207,23 @@ def _by_share(result: ProxyEvidence) -> alt.LayerChart | alt.FacetChart:
     y = alt.Y("value:Q", title="ratio" if ratio else "difference", axis=axis)
     line = base.mark_line(point=True).encode(x=x, y=y, color=color)
     title = f"By share, with {100 * (1 - result.alpha):g} % intervals at each share"  # type: ignore[attr-defined]
+    title += charts.of_all(drawn.size, known.size, "groups")
     return alt.layer(charts.rule("y", float(ratio)), band, line).properties(width=480, height=240, title=title)
 
 
 def _by_cutoff(result: AdverseImpactResult) -> alt.LayerChart | alt.FacetChart:
     """The ratio at every cutoff, with a band that holds at all cutoffs of a category together."""
-    drawn = np.flatnonzero(np.isfinite(result.cutoff_ratio).any(axis=0))[: len(theme.PALETTE)]
+    known = [i for i in result.ranking() if np.isfinite(result.cutoff_ratio[:, i]).any()]
+    drawn = np.array(known[: len(theme.PALETTE)], dtype=np.intp)
     names = [theme.short(result.labels[i]) for i in drawn]
     curves = {name: getattr(result, f"cutoff_{name}")[:, drawn].T for name in ("ratio", "low", "high")}
     base = charts.curves("category", names, "cutoff", result.cutoffs, **curves)
     x = alt.X("cutoff:Q", scale=alt.Scale(zero=False, nice=False))
-    color = alt.Color("category:N", legend=alt.Legend(title=None, symbolOpacity=1))
+    color = alt.Color("category:N", sort=names, legend=alt.Legend(title=None, symbolOpacity=1))
     band = base.mark_area(opacity=0.08).encode(x=x, y="low:Q", y2="high:Q", color=color)
     line = base.mark_line().encode(x=x, y=alt.Y("ratio:Q", title="impact ratio"), color=color)
     banded = bool(np.isfinite(curves["low"]).any())  # bands assume independent rows of equal weight
     level = f"{100 * (1 - result.alpha):g} %"
     title = f"Impact ratio by cutoff{f', with simultaneous {level} bands' if banded else ''}"
+    title += charts.of_all(drawn.size, len(known), "categories")
     return alt.layer(charts.rule("y", result.threshold), band, line).properties(width=480, height=240, title=title)

@@ -641,7 +641,7 @@ class GroupEvidence(ProxyEvidence):
         names = dict(zip(metrics, named if len(named) == len(metrics) else metrics, strict=True))
         lower = [str(names[metric]) in ERRORS if better is None else better == "lower" for metric in self.metrics]
         size = np.where(lower, -1.0, 1.0) * self.link.delta(self.disparity)
-        return np.lexsort((size, [metrics.index(metric) for metric in self.metrics], np.isnan(size))).tolist()
+        return np.lexsort((size, np.array([metrics.index(metric) for metric in self.metrics]), np.isnan(size))).tolist()
 
     def key_line(self) -> int | None:
         """The line furthest from the reference among the disfavored; if there are none, among all that were tested."""

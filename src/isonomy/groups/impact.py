@@ -830,7 +830,7 @@ class AdverseImpactResult(ProxyEvidence):
     def ranking(self) -> list[int]:
         """In each table the smallest ratios first; the comparator, and categories without a ratio, last."""
         tables, alone = list(dict.fromkeys(self.tables)), np.array(self.compared_with()) | np.isnan(self.disparity)
-        return np.lexsort((self.disparity, alone, [tables.index(table) for table in self.tables])).tolist()
+        return np.lexsort((self.disparity, alone, np.array([tables.index(table) for table in self.tables]))).tolist()
 
     def key_line(self) -> int | None:
         """The smallest ratio."""

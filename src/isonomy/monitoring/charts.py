@@ -62,7 +62,8 @@ def over_time(result: MonitorResult) -> alt.TopLevelMixin:
                     shape="triangle-right", filled=True, size=90, opacity=1, color=theme.PALETTE[1]
                 ).encode(x="place:Q", y="top:Q")
             )
-        panels.append(alt.layer(*layers).properties(width=480, height=140, title=label))
+        cut = charts.of_all(len(order), len(result.groups), "groups, worst first") if j == order[0] else ""
+        panels.append(alt.layer(*layers).properties(width=480, height=140, title=f"{label}{cut}"))
     return theme.finish(alt.vconcat(*panels))
 
 

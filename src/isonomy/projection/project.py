@@ -740,6 +740,10 @@ class ProjectionResult(Evidence):
         """Rates in percent, and their differences in points; moments of a user-defined criterion as they are."""
         return {} if self.criterion == words.USER_DEFINED else Evidence.units(self)
 
+    def headings(self) -> Mapping[str, str]:
+        """The columns in the words of the audit for people whose decision is 1."""
+        return {**Evidence.headings(self), **words.headings(self.chosen)}
+
     def to_dict(self, *, rows: bool = False) -> dict[str, object]:
         """The result in plain JSON types. ``rows``: with the rows that would move."""
         plan = self.plan if rows else None

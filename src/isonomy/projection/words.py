@@ -29,6 +29,15 @@ def directions(chosen: str) -> tuple[str, str]:
     return (UP, DOWN) if chosen == "selected" else (f"not {chosen} to {chosen}", f"{chosen} to not {chosen}")
 
 
+def headings(chosen: str) -> dict[str, str]:
+    """Headings with the word for people whose decision is 1; none if it is the common one."""
+    if chosen == "selected":
+        return {}
+    moves = zip(("moved_up", "moved_down"), directions(chosen), strict=True)
+    rates = {"estimate": f"Share {chosen}", "reference": f"Reference: share {chosen}"}
+    return rates | {name: f"From {way}" for name, way in moves}
+
+
 _AMONG = {1: "among those with outcome 1", 0: "among those with outcome 0", None: "among all"}
 
 

@@ -39,7 +39,8 @@ class Section:
         labels = [str(label) for label in list(columns.get("group", ()))[:_LABELS]]
 
         def safe(texts: Iterable[str]) -> tuple[Markup, ...]:
-            return tuple(sentence(phrases.capital(text), labels) for text in texts)
+            # An error begins with the name of an argument, which stays as it is.
+            return tuple(sentence(text if result is None else phrases.capital(text), labels) for text in texts)
 
         self.number, self.entry, self.anchor = number, entry, f"test-{number}"
         self.heading, self.question = visible(entry.heading), visible(entry.question)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from isonomy.report import wording
 from isonomy.report.document import Entry
 from isonomy.report.text import visible
-from isonomy.results import Columns, Evidence, phrases
+from isonomy.results import Evidence, phrases
 from isonomy.results.columns import NOTHING, Column, cell_text
+
+Lines = Mapping[str, Any]  # the columns of a result, by name
 
 
 def overview(result: Evidence) -> tuple[str, ...] | None:
     """The line of the first page about this result: the group, its value, the other value, the difference, the
     interval and p. None if nothing was compared."""
-    i, columns = result.key_line(), result.table()
+    i, columns = result.key_line(), _lines(result)
     if i is None or not result.answered:
         return None
     described = result.described(columns)
@@ -27,13 +30,13 @@ def overview(result: Evidence) -> tuple[str, ...] | None:
         unit = described[name].unit.rpartition(" in ")[2] if name in columns and shown != NOTHING else ""
         return visible(f"{shown}\u00a0{unit}".strip())
 
-    group = result.names[i] if result.labels else NOTHING
+    group = _group(result, columns, i)
     other, against = text("reference"), _against(result, columns, i)
     if "criterion" in columns:  # two algorithms are compared, not two groups
-        group, against = f"{result.labels[i]} against {against}", described["reference"].title.partition(" (")[0]
+        against = described["reference"].title.partition(" (")[0]
     if against:
         other = visible(f"{against}: {other}" if other != NOTHING else against)
-    joint = getattr(result, "pvalue", None)
+    joint: Any = getattr(result, "pvalue", None)
     single = (columns[name][i] for name in ("adjusted_pvalue", "pair_adjusted_pvalue", "pvalue") if name in columns)
     pvalues = [float(p) for p in (*single, joint if np.ndim(joint) == 0 else None) if p is not None]
     p = next((phrases.probability(p).replace(" ", "\u00a0") for p in pvalues if not np.isnan(p)), NOTHING)
@@ -46,17 +49,17 @@ def overview(result: Evidence) -> tuple[str, ...] | None:
 
 def worked(result: Evidence) -> str:
     """The arithmetic of the number on the first page, with the counts of this report; empty if it has other parts."""
-    i, columns = result.key_line(), result.table()
+    i, columns = result.key_line(), _lines(result)
     names = ("estimate", "reference", "disparity")
     if i is None or any(name not in columns for name in names):
         return ""
     mine, other, value = (float(columns[name][i]) for name in names)
     described = result.described(columns)
     own, rest = (
-        _fraction(rate, rows, described[name].unit == "%")
+        _fraction(rate, rows, described[name].unit.rpartition(" in ")[2])
         for rate, name, rows in ((mine, "estimate", _rows(columns, i)), (other, "reference", _others(result, i)))
     )
-    label = f"{result.names[i]}: " if result.labels else ""
+    label = f"{_group(result, columns, i)}: " if result.labels else ""
     if {"predicted", "observed"} <= set(columns):
         predicted, observed = (_value(described, columns, name, i) for name in ("predicted", "observed"))
         label += f"the predicted effect, {predicted}, minus the observed effect, {observed}, is an error of {own}; "
@@ -71,11 +74,15 @@ def worked(result: Evidence) -> str:
         if abs(mine / (1 - mine) / (other / (1 - other)) - value) < 1e-9:
             odds, others = (phrases.number(rate / (1 - rate)) for rate in (mine, other))
             parts = f"odds of {odds} ({own}) divided by odds of {others} ({rest})"
-            return visible(f"{label}{parts} are {shown}.")
+            return visible(f"{label}{parts} give {shown}.")
     return ""
 
 
-def _deviations(result: Evidence, columns: Columns, i: int) -> str:
+def _lines(result: Evidence) -> Lines:
+    return result.table()
+
+
+def _deviations(result: Evidence, columns: Lines, i: int) -> str:
     """How many standard deviations the number selected is from the number expected at equal rates; empty if unknown."""
     deviations = float(columns["deviations"][i]) if "deviations" in columns else np.nan
     if np.isnan(deviations) or deviations == 0:
@@ -91,31 +98,40 @@ def _deviations(result: Evidence, columns: Columns, i: int) -> str:
     ).replace("-", "−")
 
 
-def _against(result: Evidence, columns: Columns, i: int) -> str:
+def _against(result: Evidence, columns: Lines, i: int) -> str:
     """With whom the group of a line is compared; empty if it is not a group."""
     against = columns["against"][i] if "against" in columns else getattr(result, "reference", "")
     return against if isinstance(against, str) else ""
 
 
-def _value(described: Mapping[str, Column], columns: Columns, name: str, i: int) -> str:
+def _value(described: Mapping[str, Column], columns: Lines, name: str, i: int) -> str:
     return f"{cell_text(described[name], columns[name][i])} {described[name].unit}".strip()
 
 
-def _rows(columns: Columns, i: int) -> list[float]:
+def _rows(columns: Lines, i: int) -> list[float]:
     return [float(columns["n"][i])] if "n" in columns else []
 
 
 def _others(result: Evidence, i: int) -> list[float]:
     """The numbers of rows that the other value may rest on: those of its group, or all rows."""
-    columns = result.table()
+    columns = _lines(result)
     against = _against(result, columns, i)
     group = [float(columns["n"][k]) for k, label in enumerate(columns.get("group", ())) if label == against]
     return group if group else [float(result.provenance.rows or 0)]
 
 
-def _fraction(rate: float, rows: Sequence[float], share: bool) -> str:
+def _group(result: Evidence, columns: Lines, i: int) -> str:
+    """Whom a line is about; both groups of a pair if the line compares two algorithms by it."""
+    if not result.labels:
+        return NOTHING
+    return f"{result.labels[i]} against {columns['against'][i]}" if "criterion" in columns else result.names[i]
+
+
+def _fraction(rate: float, rows: Sequence[float], unit: str) -> str:
     """'407/808 (50.4 %)' if the rate is a number of rows divided by one of ``rows``; otherwise the rate alone."""
-    if not share:
+    if unit == "points":
+        return phrases.points(rate)
+    if unit != "%":
         return phrases.number(rate).replace("-", "−")
     for n in rows:
         if n > 0 and abs(rate * n - round(rate * n)) < 1e-6:

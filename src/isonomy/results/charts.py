@@ -68,7 +68,7 @@ def panel(
     words: str = WORDS,
     width: int = 480,
     labeled: bool = True,
-) -> alt.LayerChart:
+) -> alt.LayerChart | alt.FacetChart:
     """One row per group: the column ``name`` as a point, with its interval from ``low`` to ``high``.
 
     All columns are shown on hovering. A column ``verdict`` is shown as color and shape, a column ``direction`` as
@@ -119,8 +119,10 @@ def panel(
         shape = alt.Shape("verdict:N", scale=alt.Scale(domain=verdicts, range=shapes[: len(verdicts)]))
         if any(columns.get("direction", ())):
             ways = {"disfavored": "triangle-down", "favored": "triangle-up", "": "circle"}
-            symbols = {"symbolFillColor": theme.RULE, "symbolStrokeColor": theme.RULE}  # on white and on dark
-            named = alt.Legend(title=None, orient="bottom", values=list(ways)[:2], **symbols)
+            gray: Any = theme.RULE  # on white and on dark
+            named = alt.Legend(
+                title=None, orient="bottom", values=list(ways)[:2], symbolFillColor=gray, symbolStrokeColor=gray
+            )
             shape = alt.Shape(
                 "direction:N", scale=alt.Scale(domain=list(ways), range=list(ways.values())), legend=named
             )
@@ -157,6 +159,11 @@ def _nulls(base: alt.Chart, equal: float | None, low: FloatArray, high: FloatArr
     if low[0] == high[0] or equal is not None:
         marks.append(rule("x", float(low[0]) if equal is None else equal))
     return marks
+
+
+def of_all(drawn: int, every: int, what: str) -> str:
+    """', 8 of 12 categories' if not all are drawn; the table has them all."""
+    return "" if drawn == every else f", {drawn:,} of {every:,} {what}"
 
 
 def rule(axis: str, at: float = 0.0) -> alt.Chart:

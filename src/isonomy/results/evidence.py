@@ -212,7 +212,7 @@ class Evidence(ABC):
 
     def key_line(self) -> int | None:
         """The line of the table that the first page of a report shows; None if there is none."""
-        columns = self.table()
+        columns: Mapping[str, Any] = self.table()
         values = columns.get("disparity", columns.get("estimate"))
         return None if values is None else next((i for i in self.ranking() if np.isfinite(values[i])), None)
 

@@ -56,6 +56,18 @@ _PARTICIPLE = re.compile(
     r"(re|un|mis|over|under|with|for)?"
     r"(chosen|drawn|found|given|held|kept|left|let|lost|made|met|paid|put|sent|shown|sold|taken|told|won)"
 )
+# What people are called whose share is a rate of this name.
+_CHOSEN = {
+    "approval": "approved",
+    "acceptance": "accepted",
+    "admission": "admitted",
+    "hiring": "hired",
+    "hire": "hired",
+    "promotion": "promoted",
+    "offer": "offered",
+    "callback": "called back",
+    "invitation": "invited",
+}
 # Why a group has no answer, by its status.
 REASONS = {
     "reference": "everybody is in one group, which leaves nothing to compare it with",
@@ -134,9 +146,9 @@ def noun(name: str) -> str:
 
 
 def chosen(words: Mapping[str, str]) -> str:
-    """What people with decision 1 are called: the words for the selection rate ('approved'), or 'selected'."""
+    """What people with decision 1 are called: by the words for the selection rate ('approved', 'approval rate')."""
     rate = words.get("selection_rate", "")
-    return rate if _verbal(rate) else "selected"
+    return rate if _verbal(rate) else _CHOSEN.get(rate.lower().removesuffix(" rate"), "selected")
 
 
 def _verbal(words: str) -> bool:

@@ -59,7 +59,8 @@ def _differences(result: ParityResult, table: str) -> Panel:
     pointwise = result.provenance.options.get("adjust") == "none"
     axis = "Difference, pointwise intervals" if pointwise else "Difference, simultaneous band"
     chart = _banded(base, "pair", "difference", (axis, "points" if result.binary else ""), [charts.rule("y")], 1)
-    return chart.properties(title="Difference between groups (dashed line: no difference)")
+    cut = charts.of_all(len(drawn), len(pairs), "pairs")
+    return chart.properties(title=f"Difference between the groups{cut}; dashed: no difference")
 
 
 def _minus(result: PairEvidence, i: int) -> str:

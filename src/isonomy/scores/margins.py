@@ -315,7 +315,7 @@ class MarginalResult(OutcomeEvidence):
     def ranking(self) -> list[int]:
         """Table by table, the pairs by adjusted p-value, the smallest first."""
         tables = list(dict.fromkeys(self.tables))
-        return np.lexsort((self.adjusted_pvalue, [tables.index(table) for table in self.tables])).tolist()
+        return np.lexsort((self.adjusted_pvalue, np.array([tables.index(table) for table in self.tables]))).tolist()
 
     def findings(self) -> tuple[str, ...]:
         """Each pair, then the outcome at the threshold by group; the table that decides the verdict comes first."""
