@@ -150,6 +150,12 @@ def test_two_filters_on_one_column_are_told_apart_by_their_number() -> None:
     [
         ("${DAY}", "${DYA}", "title: the variable DYA is not in the environment. Did you mean 'DAY'?"),
         ("${DAY}", "${EMPTY}", "title: the variable EMPTY is empty."),
+        (
+            "[data]",
+            'output = "out/${OUT}"\n[data]',
+            "output: OUT is '../../x'; a variable in a path may not contain '..'.",
+        ),
+        ('"rows.parquet"', '"${OUT}/t.csv"', "data.path: OUT is '../../x'; a variable in a path may not contain"),
         ("${DAY}", "${DAY", "write ${NAME} for a variable, $${ for the text ${."),
         ("[data]", 'suppress_below = "${DAY}"\n[data]', "suppress_below: '2026-11-10' is not allowed."),
         ("[data]", 'fail_on = ["${DAY}"]\n[data]', "fail_on[0]: '2026-11-10' is not allowed."),
@@ -161,7 +167,7 @@ def test_two_filters_on_one_column_are_told_apart_by_their_number() -> None:
     ],
 )
 def test_mistakes_in_variables_are_named(old: str, new: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"DAY": "2026-11-10", "EMPTY": "", "SLY": "x' or '1'='1"}.items():
+    for name, value in {"DAY": "2026-11-10", "EMPTY": "", "SLY": "x' or '1'='1", "OUT": "../../x"}.items():
         monkeypatch.setenv(name, value)
     assert old in FILE
     assert words in wrong(FILE.replace(old, new, 1))

@@ -10,9 +10,11 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
+import os
 import re
 import signal
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -81,6 +83,26 @@ def limited(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, previous)
+
+
+@contextmanager
+def heard() -> Iterator[list[bytes]]:
+    """What compiled libraries print to the terminal during the block."""
+    printed: list[bytes] = []
+    with tempfile.TemporaryFile() as file:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        before = [os.dup(1), os.dup(2)]
+        try:
+            for stream in (1, 2):
+                os.dup2(file.fileno(), stream)
+            yield printed
+        finally:
+            for stream, old in zip((1, 2), before, strict=True):
+                os.dup2(old, stream)
+                os.close(old)
+            file.seek(0)
+            printed.append(file.read())
 
 
 @cache
@@ -268,7 +290,7 @@ def _made(
 ) -> Outcome:
     outcome = "right"
     try:
-        with limited(LIMIT), warnings.catch_warnings():
+        with limited(LIMIT), heard() as printed, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             answer = make()
             if isinstance(answer, iso.Evidence):
@@ -278,6 +300,8 @@ def _made(
                     answer.published(20).to_json()
                 if kind == "tampered":
                     answer.plot().to_dict()
+        if b"illegal value" in printed[0]:  # LAPACK was given NaN
+            outcome, detail = "wrong", f"{printed[0][:80]!r} {detail}"
         if truth is not None and not _close(numbers(answer), truth):
             outcome, detail = "wrong", f"{_difference(numbers(answer), truth)} {detail}"
     except iso.errors.IsonomyError as error:

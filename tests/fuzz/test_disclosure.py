@@ -419,10 +419,10 @@ def counted() -> pl.DataFrame:
     outcome = np.where(group == "b", np.arange(723) < 700, rng.random(723) < 0.5).astype(int)
     age = np.where(np.arange(723) < 5, 40, np.where(np.arange(723) % 2, 30, 50))
     selected = np.where(group == "e", 1, rng.random(723) < 0.4).astype(int)
-    seen = np.where(np.arange(723) == 450, None, selected)
-    return pl.DataFrame(
-        {"g": group, "y": outcome, "p": selected, "m": seen.tolist(), "age": age, "c": group}
-    ).with_columns(c=pl.when(pl.int_range(pl.len()) == 0).then(pl.lit("b")).otherwise(pl.col("c")))
+    seen = [None if i == 450 else value for i, value in enumerate(selected.tolist())]
+    return pl.DataFrame({"g": group, "y": outcome, "p": selected, "m": seen, "age": age, "c": group}).with_columns(
+        c=pl.when(pl.int_range(pl.len()) == 0).then(pl.lit("b")).otherwise(pl.col("c"))
+    )
 
 
 FAMILIES = {

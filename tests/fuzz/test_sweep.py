@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +14,12 @@ import polars as pl
 import pytest
 
 import isonomy as iso
+from fuzz import forms
 from fuzz.calls import internal_names, numbers, opened, public, table
-from fuzz.sweep import BAD, Hang, expected, limited, sweep
+from fuzz.sweep import BAD, Hang, _written, expected, limited, sweep
 from isonomy.audit.compare import compare
 from isonomy.frames import adapt
+from isonomy.monitoring.state import _digest
 from isonomy.testing import assert_no_violation
 
 
@@ -70,6 +75,7 @@ NAMED: Any = iso.where("n", iso.col("x") > 0)
 MAPPED: Any = {1: 2}
 NAMELESS: Any = [None]
 FOUND: dict[str, Any] = {
+    "a set of shares": (lambda: iso.simulate.uplift(50, treated=set()), "treated: set.. is not allowed; give numbers"),  # type: ignore[arg-type]
     "edges beyond all numbers": (lambda: iso.cut("x", [10**400]), r"cut\('x'\): edges"),
     "ratios in a table": (lambda: iso.correction_risk(np.zeros((2, 2))), "ratios: .*a list of finite numbers"),
     "a condition as candidate": (
@@ -166,6 +172,54 @@ def test_what_was_tried_by_hand_is_refused_in_words(name: str) -> None:
     call, words = BY_HAND[name]
     with pytest.raises(iso.errors.IsonomyError, match=words):
         call()
+
+
+def test_a_tampered_state_of_a_monitor_ends_in_words(tmp_path: Path) -> None:
+    """Also with a digest that fits: whoever changes the file can compute it."""
+    path, rows = tmp_path / "state.json", table()
+    monitor = iso.Monitor(metric=["tpr", "fpr"], outcome="y", prediction="p", groups="g")
+    for i in range(3):
+        monitor.update(rows[80 * i : 80 * i + 80], batch=str(i))
+    monitor.save(path)
+    stored = json.loads(path.read_text())
+    refused = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        document = forms.tampered(rng, stored)
+        with suppress(RecursionError, TypeError):  # nested too deeply, or no JSON
+            document = {**document, "digest": _digest(document)}
+        text = _written(document)
+        path.write_text(text if seed % 10 else text[: len(text) // 2])
+        try:
+            loaded = iso.Monitor.load(path)
+            loaded.update(rows[:80].with_columns(p=1 - pl.col("p")), batch="new").summary()
+        except iso.errors.IsonomyError:
+            refused += 1
+    assert refused > 20
+
+
+def test_a_monitor_counts_a_batch_once_and_one_writer_wins(tmp_path: Path) -> None:
+    path, rows = tmp_path / "state.json", table().with_row_index("id")
+    first = iso.Monitor(metric="selection_rate", prediction="p", groups="g")
+    first.update(rows[:80], batch="a")
+    first.save(path)
+    second = iso.Monitor.load(path)
+    second.update(rows[80:160], batch="b")
+    first.update(rows[160:], batch="c")
+    second.save(path)
+    with pytest.raises(iso.errors.UsageError, match="batches that this monitor has not counted"):
+        first.save(path)
+    with pytest.raises(iso.errors.UsageError, match="'b' has been counted already"):
+        second.update(rows[160:], batch="b")
+    with pytest.raises(iso.errors.DataError, match="these are the rows of batch 'b' again"):
+        second.update(rows[80:160], batch="d")
+
+
+def test_probabilities_that_do_not_sum_to_one_are_refused() -> None:
+    shares = iso.proxy("o", {"a": "l", "b": "m", "c": "n"})
+    for wrong in (table().with_columns(n=pl.col("n") + 0.2), table().with_columns(l=-pl.col("l"))):
+        with pytest.raises(iso.errors.IsonomyError, match="probabilities: "):
+            iso.flag(wrong, metric="selection_rate", prediction="p", groups=shares)
 
 
 @pytest.mark.parametrize("path", ["/proc/**/*", "/dev/stdin", "/dev/zero"])

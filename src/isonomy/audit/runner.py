@@ -248,8 +248,8 @@ class Audit:
                     Section(1, entries[i], 1, drawn=False)
                 except Exception as error:
                     entries[i] = self._stopped(planned[i], entry, error)
-        results = {entry.name: entry.result for entry in entries if entry.result is not None}
-        added = family_notes(results, minimum) if minimum else {}
+        named = {entry.name: entry.result for entry in entries if entry.result is not None}
+        added = family_notes(named, minimum) if minimum else {}
         others = of_other_rows(planned[: len(entries)]) if known else [False] * len(entries)
         for i, (entry, other) in enumerate(zip(entries, others, strict=True)):
             if entry.result is None:

@@ -156,7 +156,10 @@ def per_group(argument: str, value: Each, names: Sequence[str], default: float =
         if unknown:
             raise UnknownOption(argument, unknown[0], names)
         value = [value.get(name, default) for name in names]
-    values = np.asarray(value, dtype=np.float64)
+    try:
+        values = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise UsageError(f"{argument}: {shown(value)} is not allowed; give numbers.") from None
     if values.ndim > 1 or (values.ndim == 1 and len(values) != len(names)):
         raise UsageError(f"{argument}: give one number, or {len(names)} of them (one per group).")
     if not np.all(np.isfinite(values)):

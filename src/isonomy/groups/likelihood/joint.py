@@ -259,7 +259,7 @@ class _Euclidean:
             if factor.diagonal().min(initial=1.0) ** 2 > 100.0 * VANISHED:
                 half = linalg.solve_triangular(factor, right, lower=True)
                 return float(half @ half)
-        return float(right @ np.linalg.lstsq(scaled, right, rcond=VANISHED)[0])
+        return float(right @ _least_squares(scaled, right, VANISHED))
 
     def lowest(self, start: float) -> float:
         """The θ that minimizes Tu: downhill from ``start``, or in a dip that this would miss.
@@ -371,7 +371,7 @@ class _Dual:
             cross = -np.einsum("s,sfr->fr", self.weight, functions.nuisance)
             cross = cross + np.einsum("sfk,ks,sr->fr", functions.slope, self.squared_first, pull)
             cross = cross - np.einsum("sf,s,sr->fr", self.constant, self.squared, pull)
-            curvature = cross.T @ np.linalg.lstsq(self.hessian, cross, rcond=1e-14)[0]
+            curvature = cross.T @ _least_squares(self.hessian, cross, 1e-14)
             curvature -= np.einsum("s,sr,sq->rq", self.squared, pull, pull)
             step = -_solved(curvature, gradient)
             decrement = -float(gradient @ step)
@@ -454,7 +454,14 @@ def _solved(matrix: FloatArray, right: FloatArray) -> FloatArray:
     try:
         return linalg.cho_solve(linalg.cho_factor(matrix), right)
     except (linalg.LinAlgError, ValueError):
-        return np.asarray(np.linalg.lstsq(matrix, right, rcond=1e-14)[0], dtype=float)
+        return _least_squares(matrix, right, 1e-14)
+
+
+def _least_squares(matrix: FloatArray, right: FloatArray, cutoff: float) -> FloatArray:
+    """NaN for numbers that are not finite: LAPACK would print a message about them, and may not return."""
+    if not (np.isfinite(matrix).all() and np.isfinite(right).all()):
+        return np.full_like(right, np.nan)
+    return np.asarray(np.linalg.lstsq(matrix, right, rcond=cutoff)[0], dtype=float)
 
 
 def _pseudo_log(d: FloatArray, floor: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
