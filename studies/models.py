@@ -69,8 +69,11 @@ def missed(rng: np.random.Generator, metric: str, rows: int, small: float, worse
     result = compared(table, metric, **options)
     place = result.group.index("g=small") if "g=small" in result.group else 0
     change = metric_of(metric, 0.5 + worse) - metric_of(metric, 0.5)
-    ends = (result.ci_low[0], result.ci_high[0], change), (result.ci_low[place], result.ci_high[place], change)
-    ends = (*ends, (result.disparity_low[place], result.disparity_high[place], 0.0))
+    ends = [
+        (result.ci_low[0], result.ci_high[0], change),
+        (result.ci_low[place], result.ci_high[place], change),
+        (result.disparity_low[place], result.disparity_high[place], 0.0),
+    ]
     return np.array([*(bool(low > true or high < true) for low, high, true in ends), np.isnan(result.ci_low[place])])
 
 

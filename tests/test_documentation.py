@@ -114,6 +114,12 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+@pytest.mark.parametrize("words", ["four-fifths", "BISG", "disparate impact", "equalized odds", "impact ratio"])
+def test_readers_find_what_they_know_by_another_name(words: str) -> None:
+    """The search of the site indexes the text of its pages."""
+    assert words in (DOCS / "questions.md").read_text()
+
+
 def test_every_page_is_in_the_navigation() -> None:
     listed = re.findall(r"[\w/]+\.md$", (ROOT / "mkdocs.yml").read_text().split("nav:")[1], flags=re.MULTILINE)
     assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))

@@ -69,7 +69,7 @@ def test_means_have_students() -> None:
 
 @pytest.mark.parametrize("metric", ["auc", "f1"])
 def test_other_metrics_have_the_limits_of_their_law(metric: str) -> None:
-    roles = {"outcome": "y", "prediction": "p", "score": "s", "groups": "g"}
+    roles: dict[str, Any] = {"outcome": "y", "prediction": "p", "score": "s", "groups": "g"}
     mine = limits(iso.flag(table(), metric=metric, **roles))
     against = iso.flag(table(), metric=metric, reference=0.5, **roles).to_frame()
     for group, low, high in against.select("group", pl.col("ci_low") + 0.5, pl.col("ci_high") + 0.5).rows():
@@ -79,7 +79,8 @@ def test_other_metrics_have_the_limits_of_their_law(metric: str) -> None:
 def test_equal_weights_and_single_rows_as_clusters_change_little() -> None:
     rows = table().with_row_index("row").with_columns(one=pl.lit(2.0))
     roles: dict[str, Any] = {"metric": "selection_rate", "groups": "g", "prediction": "p"}
-    plain, designed = (limits(iso.flag(rows, **roles, **more)) for more in ({}, {"weight": "one", "cluster": "row"}))
+    design = {"weight": "one", "cluster": "row"}
+    plain, designed = (limits(iso.flag(rows, **(roles | more))) for more in ({}, design))
     for group in ("g=a", "g=b"):
         assert designed[group] == pytest.approx(plain[group], abs=2e-4)
 
@@ -173,5 +174,6 @@ def test_seventeen_groups_and_five_metrics_fit_on_a_screen() -> None:
     [("y_true", "outcome"), ("tol", "tolerance"), ("sensitive_features", "groups"), ("sample_weight", "weight")],
 )
 def test_other_libraries_names_are_recognized(wrong: str, ours: str) -> None:
+    given: dict[str, Any] = {wrong: "y"}
     with pytest.raises(TypeError, match=f"'{wrong}'. It is called '{ours}' here."):
-        iso.flag(table(), metric="tpr", **{wrong: "y"})
+        iso.flag(table(), metric="tpr", **given)

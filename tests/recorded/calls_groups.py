@@ -75,16 +75,18 @@ flag("then/wide", then=lambda r: [r.wide(), r.wide("disparity", "polars")], metr
 flag("several/many", metric=["tpr", "fpr", "ppv"], groups=["race", "sex", iso.cut("age", [30, 45])], tolerance=0.05)
 
 
-def models(name: str, **options: Any) -> None:
+def models(name: str, data: Any = TABLE, **options: Any) -> None:
     two = {"now": "prediction", "inverse": 1 - iso.col("prediction")}
     given: dict[str, Any] = {"metric": ["tpr", "ppv"], "outcome": "outcome", "models": two} | RACE | options
-    _calls.add("compare_models", name, TABLE, then=lambda r: [r.to_frame("polars"), r.summary(), repr(r)], **given)
+    _calls.add("compare_models", name, data, then=lambda r: [r.to_frame("polars"), r.summary(), repr(r)], **given)
 
 
-models("plain")
+models("plain", reference="population")
 models("reference/rest", reference="rest", depth=2, groups=["race", "sex"])
 models("reference/group", reference=WHITE, alpha=0.1, min_size=50)
 models("weight/cluster", weight="weight", cluster="household")
+models("count", count="count")
+models("missing/drop", GAPS, missing="drop", missing_group="level", cluster="household")
 models("functional", metric=["f1", "balanced_accuracy"])
 models("scores", models={"a": "score", "b": 1 - iso.col("score")}, metric=["auc", "brier"])
 models("three", models={"a": "prediction", "b": "outcome", "c": 1 - iso.col("outcome")}, metric="selection_rate")
