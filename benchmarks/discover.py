@@ -3,8 +3,7 @@
 python benchmarks/discover.py [--rows 1000000] [--peers path/to/python]
 
 Peers run in an environment of their own, because their requirements exclude ours: `pip install pysubgroup sliceline
-divexplorer` there, and name its interpreter. A peer that cannot be imported is shown so. They search two conditions at
-most, and give no error rate.
+divexplorer` there, and name its interpreter. A peer that cannot be imported is shown so. None gives an error rate.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ for name in features:
 Slicefinder(alpha=0.95, k=5, max_l=2, min_sup=1000, verbose=False).fit(binned.values, 1 - table["y"].values)
 print(time.process_time() - start)
 """,
-    "divexplorer (support of 5 %, two conditions, 12 of the features)": """
+    "divexplorer (support of 5 %, 12 of the features)": """
 try:
     from divexplorer import DivergenceExplorer
 except ImportError:
@@ -63,7 +62,7 @@ for name in some:
         binned[name] = pd.qcut(binned[name], 8, labels=False)
 binned = binned.astype(str)
 binned["y"] = table["y"]
-DivergenceExplorer(binned).get_pattern_divergence(min_support=0.05, boolean_outcomes=["y"], max_len=2)
+DivergenceExplorer(binned).get_pattern_divergence(min_support=0.05, boolean_outcomes=["y"])
 print(time.process_time() - start)
 """,
 }
