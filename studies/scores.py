@@ -418,8 +418,8 @@ def composites() -> list[Run]:
         runs.append(Run(tuple(lines), each(partial(composed, draw=draw)), TABLES))
     parts = ("weights 2 and 1", "Lemma 1's condition, weights 2 and 1", "best weights")
     lines = [Line((f"400 rows per group: {part}",), (LIMIT,)) for part in parts]
-    draw = partial(composed, draw=COMPOSITES["400 rows per group"], weights=[2.0, 1.0])
-    return [*runs, Run(tuple(lines), each(draw), TABLES)]
+    weighted = partial(composed, draw=COMPOSITES["400 rows per group"], weights=[2.0, 1.0])
+    return [*runs, Run(tuple(lines), each(weighted), TABLES)]
 
 
 # Power

@@ -32,7 +32,7 @@ def table(rows: int = 400) -> dict[str, Any]:
 def test_weights_meet_the_null_and_make_the_statistic(metric: Any, reference: Any) -> None:
     reference = 0.45 if reference == 2.1 and metric != Y else reference
     data = table()
-    options = {} if metric is Y else {"prediction": "p"}
+    options: dict[str, Any] = {} if metric is Y else {"prediction": "p"}
     method = iso.likelihood(correction=None)
     result = iso.certify(data, metric=metric, groups="g", reference=reference, method=method, **options)
     total, means = 0.0, []

@@ -209,8 +209,6 @@ def test_many_overlapping_groups_of_adult_end_with_a_number(data_folder: Path) -
 
 def test_the_bootstrap_of_table_1_resamples_rows() -> None:
     """Its critical value is that of rows drawn with replacement, not of their normal limit, which is not skewed."""
-    from papers.groups_tables import critical_value
-
     rng = np.random.default_rng(5)
     n, m, resamples = 300, 10, 20_000
     group, loss = rng.integers(0, m, n), rng.standard_normal(n) ** 2
@@ -222,5 +220,9 @@ def test_the_bootstrap_of_table_1_resamples_rows() -> None:
         count = member[rows].sum(axis=0)
         largest.append((share * (loss[rows] @ member[rows] / n - count / n * error)).max())
     # The quantile has the probability 0.95 within three standard errors of both samples.
-    value = critical_value(loss, group, m, resamples, np.random.default_rng(6))
+    result = iso.certify({"x": loss, "g": group}, metric=iso.Metric("x", iso.col("x")), groups="g", reference=1.0)
+    region = result.bootstrap(resamples=resamples, rng=6)
+    half = region["high"].to_numpy() - region["disparity"].to_numpy()
+    value = float((half * share**2)[0])
+    np.testing.assert_allclose(half * share**2, value)
     assert np.mean(np.array(largest) <= value) == pytest.approx(0.95, abs=3 * np.sqrt(2 * 0.95 * 0.05 / resamples))

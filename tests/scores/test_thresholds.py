@@ -523,7 +523,7 @@ def test_infinite_scores_are_missing(engine: Any, value: float) -> None:
 def test_thresholds_in_force_are_the_test_at_shifted_scores() -> None:
     """Each group's outcomes at its own threshold, as if its scores were distances from it."""
     data = margins(4_000, power=1.5)
-    roles = {"outcome": "y", "score": "s", "groups": "g", "user": "m"}
+    roles: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "user": "m"}
     in_force = {"a": 0.4, "b": 0.55}
     shifted = data | {"s": data["s"] - np.where(data["g"] == "a", 0.4, 0.55)}
     found, by_hand = (

@@ -569,7 +569,7 @@ class CertifyResult(GroupEvidence):
         """
         region, chosen = self._likelihood("projections"), np.flatnonzero(~np.isnan(self.null_disparity))
         ends = [self._boundary(region, np.array([j]), "projections")[:, 0] for j in range(chosen.size)]
-        columns = {"group": self._tested_names, "disparity": self.disparity[chosen]}
+        columns: dict[str, Any] = {"group": self._tested_names, "disparity": self.disparity[chosen]}
         columns |= dict(zip(("low", "high"), np.sort(ends, axis=1).T, strict=True))
         return as_frame(columns, backend, self.provenance.backend)
 
@@ -596,7 +596,8 @@ class CertifyResult(GroupEvidence):
         chosen = np.flatnonzero(~np.isnan(self.null_disparity))
         bound = bootstrap_bound(region, self.alpha, resamples, np.random.default_rng(rng))
         value = self.disparity[chosen]
-        columns = {"group": self._tested_names, "disparity": value, "low": value - bound, "high": value + bound}
+        columns: dict[str, Any] = {"group": self._tested_names, "disparity": value}
+        columns |= {"low": value - bound, "high": value + bound}
         return as_frame(columns, backend, self.provenance.backend)
 
     @property

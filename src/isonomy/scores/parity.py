@@ -456,7 +456,7 @@ class ParityResult(OrderedEvidence, OutcomeEvidence):
             return None
         first = int(np.nanargmin(best))
         pair = np.flatnonzero([self.keys()[i][:3] == self.keys()[first][:3] for i in range(len(self.groups))])
-        return self._to_report(pair)
+        return int(pair[self._shown_first(pair)])
 
     def findings(self) -> tuple[str, ...]:
         """Each table's test, its largest differences, and its order; what decides the verdict comes first."""
