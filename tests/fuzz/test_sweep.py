@@ -75,6 +75,12 @@ NAMED: Any = iso.where("n", iso.col("x") > 0)
 MAPPED: Any = {1: 2}
 NAMELESS: Any = [None]
 FOUND: dict[str, Any] = {
+    "batches of lists": (
+        lambda: iso.monitor(
+            table().with_columns(f=pl.concat_list("f")), metric="selection_rate", prediction="p", groups="g", batch="f"
+        ),
+        "batch: the column holds lists, bytes or objects; use text",
+    ),
     "a set of shares": (lambda: iso.simulate.uplift(50, treated=set()), "treated: set.. is not allowed; give numbers"),  # type: ignore[arg-type]
     "edges beyond all numbers": (lambda: iso.cut("x", [10**400]), r"cut\('x'\): edges"),
     "ratios in a table": (lambda: iso.correction_risk(np.zeros((2, 2))), "ratios: .*a list of finite numbers"),

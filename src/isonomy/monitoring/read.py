@@ -12,7 +12,7 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from isonomy.errors import EmptyFrame, MissingGroups, UsageError
+from isonomy.errors import EmptyFrame, MissingGroups, UsageError, WrongType
 from isonomy.frames import Group, Request, Sample
 from isonomy.frames.expressions import flag, missing
 from isonomy.frames.groups import CONDITION, belongs
@@ -130,6 +130,8 @@ def _tally(tally: BatchTally | None, sample: Sample, bound: Measure, plan: Monit
 def _batches(sample: Sample) -> tuple[tuple[str, ...], IntArray]:
     """The names of the batches, in the order of their values, and the batch of each line."""
     values = pl.Series(sample.columns["batch"], nan_to_null=True, strict=False)
+    if values.dtype.is_nested() or values.dtype in (pl.Object, pl.Binary):
+        raise WrongType("batch: the column holds lists, bytes or objects; use text, numbers or dates.")
     if values.null_count():
         absent = float(sample.counts[values.is_null().to_numpy()].sum())
         raise MissingGroups(f"batch: {absent:,.0f} rows have no value. Fill in the batch, or leave these rows out.")
