@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import isonomy as iso
-from isonomy.effects.corrections import weighted_holm
+from isonomy.inference.multiplicity import weighted_holm
 from isonomy.numerics.arrays import FloatArray
 
 ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}

@@ -197,7 +197,7 @@ def write_table(audits: Iterable[AuditResult], path: Path) -> Path:
 
     writers = {".csv": "write_csv", ".parquet": "write_parquet", ".xlsx": "write_excel"}
     if path.suffix not in writers:
-        raise UsageError(f"table: {str(path)!r} ends in none of {', '.join(writers)}.")
+        raise UsageError(f"table: {str(path)!r} must end in .csv, .parquet or .xlsx.")
     frame, buffer = pl.concat([audit.to_frame() for audit in audits]), BytesIO()
     try:
         getattr(frame, writers[path.suffix])(buffer)

@@ -22,9 +22,7 @@ FILES = ("report.html", "results.json", "summary.md", "junit.xml")
 FOLDER = ".isonomy-state"
 _OWNER = "audit-file"  # which audit file the folder belongs to, relative to the folder
 _KEY = "key"  # of the fingerprints in this folder
-KEY_VARIABLE = (
-    "ISONOMY_KEY"  # a key for all folders, so that audits in different folders can be told to read the same rows
-)
+KEY_VARIABLE = "ISONOMY_KEY"  # one key for all folders, so that `compare` recognizes the same rows
 _OF_THIS_PROCESS = secrets.token_hex(32)  # the key of audits that are not written
 
 

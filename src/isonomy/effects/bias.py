@@ -279,7 +279,7 @@ def read(plan: BiasPlan, rng: np.random.Generator) -> tuple[Trial, int]:
     for i, (name, trial) in enumerate(trials.items()):
         if not all(part.rows.sum(0).all() for part in trial.parts):
             raise DataError(
-                f"treatment: no rows with {plan.treatment.column!r} equal to {name!r}, or none to "
+                f"treatment: {plan.treatment.column!r} has no rows equal to {name!r} or no rows equal to "
                 f"{plan.treatment.control!r}; check the names of the arms."
             )
         label = (plan.treatment.column, name)

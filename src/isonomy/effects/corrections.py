@@ -39,6 +39,7 @@ from isonomy.errors import UsageError
 from isonomy.frames import Group, Groups, Request
 from isonomy.inference import Verdict, rejected
 from isonomy.inference.effect import Wald
+from isonomy.inference.multiplicity import weighted_holm
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import normal_sf, t_sf
@@ -301,7 +302,7 @@ def read_arms(plan: CorrectionsPlan, online: Online, rng: np.random.Generator) -
     if online.control not in values or len(values) < 2:
         raise UsageError(
             f"method: the column {online.arm!r} has the arms {', '.join(map(repr, values))}; name the one without "
-            'correction, as in iso.online("arm", control="..."), and have at least one more.'
+            'correction, as in iso.online("arm", control="..."); the column needs at least one other arm.'
         )
     names = (online.control, *sorted(values.keys() - {online.control}))
     sources = {name: plan.source.filter(nw.col(online.arm) == values[name]) for name in names}
@@ -639,18 +640,6 @@ def decide(columns: Mapping[str, Any], plan: CorrectionsPlan) -> dict[str, Any]:
         "verdict": Verdict.INCONCLUSIVE,
         "best": names[int(np.argmin(np.where(np.isfinite(left), left, np.inf)))],
     }
-
-
-def weighted_holm(pvalue: FloatArray, weight: FloatArray) -> FloatArray:
-    """Holm's (1979) adjusted p-values if hypotheses have shares of the error rate proportional to ``weight``."""
-    adjusted, largest = np.full(pvalue.shape, np.nan), 0.0
-    rest = list(np.flatnonzero(np.isfinite(pvalue)))
-    while rest:
-        first = min(rest, key=lambda i: float(pvalue[i] / weight[i]))
-        largest = max(largest, min(float(pvalue[first] / weight[first] * weight[rest].sum()), 1.0))
-        adjusted[first] = largest
-        rest.remove(first)
-    return adjusted
 
 
 # ---- evidence

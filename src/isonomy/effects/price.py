@@ -516,6 +516,8 @@ class PriceResult(Evidence):
         """
         from isonomy.effects import charts
 
+        if budget is not None and quantity != "targeted":
+            raise UsageError('budget: used only with quantity="targeted"; leave it out.')
         if quantity == "targeted":
             return charts.targeted(self, budget)
         return charts.qini_curves(self) if quantity == "curves" else charts.trade(self, quantity)

@@ -92,11 +92,11 @@ EXACT = 50  # of all subgroups, the clearest ones, which are ranked by their exa
     next_steps={
         "violation": (
             "Test the same subgroups on new rows: name them as groups of the next audit.",
-            "Ask people who know the process for the reason: a subgroup describes who is concerned, not why.",
+            "Ask people who know the process for the reason: a subgroup says who is affected, not why.",
         ),
         "inconclusive": (
             "Do not report this as equal treatment: smaller differences, and other subgroups, remain possible.",
-            "Test a subgroup that is suspected directly: a search needs more rows than a single test.",
+            "If you suspect a particular subgroup, test it directly: a search needs more rows than a single test.",
         ),
     },
 )
@@ -279,7 +279,7 @@ class DiscoverPlan(FlagPlan):
     def refusals(self) -> Iterator[tuple[bool, str]]:
         mean = "metric: discover takes one metric that is a mean;"
         yield len(self.measures) > 1, f"{mean} several are given."
-        yield bool(self.measure.functional), f"{mean} {self.measure.name!r} is none."
+        yield bool(self.measure.functional), f"{mean} {self.measure.name!r} is not a mean."
         reading = self.source.reading
         roles = {"prediction": self.prediction, "outcome": self.outcome, "score": self.score}
         roles |= {"count": reading.count, "weight": reading.weight, "cluster": reading.cluster}
@@ -287,7 +287,7 @@ class DiscoverPlan(FlagPlan):
             role = next((f"the {role}" for role, taken in roles.items() if taken == name), "used by the metric")
             yield (
                 name in roles.values() or needs(self.source, listed(self.metric)[0], name),
-                f"features: {name!r} is {role}; subgroups are made of what people are, not of what was decided.",
+                f"features: {name!r} is {role} and cannot describe subgroups; leave it out.",
             )
         for refused, what in (
             (reading.weight is not None, "weight"),
@@ -511,8 +511,8 @@ def in_canonical_order(
         lines = np.repeat(lines, sample.count[lines].astype(np.intp))
     if lines.size < 4 * plan.fewest:
         raise NotEnoughData(
-            f"data: {lines.size:,} rows count; discover needs {4 * plan.fewest:,} to search in one half and test in "
-            "the other."
+            f"data: only {lines.size:,} rows enter the metric; discover needs {4 * plan.fewest:,} to search in one "
+            "half and test in the other."
         )
     packed = np.ascontiguousarray(np.pad(codes, ((0, -len(codes) % 8), (0, 0))).T)  # eight features in a word
     lines = lines[np.argsort(digest([*packed.view(np.int64).T, *columns.values()])[lines])]
@@ -545,8 +545,8 @@ def estimate(rows: CodedRows, plan: DiscoverPlan, rng: np.random.Generator) -> t
     literals = rows.literals
     if len(literals) > MOST_LITERALS:
         raise UsageError(
-            f"features: {len(rows.features)} columns make {len(literals):,} conditions, and {MOST_LITERALS:,} are the "
-            "most. Name fewer columns, or use search=iso.search(cuts=4)."
+            f"features: {len(rows.features)} columns make {len(literals):,} conditions; the limit is "
+            f"{MOST_LITERALS:,}. Name fewer columns, or use search=iso.search(cuts=4)."
         )
     if plan.evidence == "all":
         return count_every(rows, plan)

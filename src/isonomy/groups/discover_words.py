@@ -27,7 +27,7 @@ REFERENCES = (
 )
 LIMITS = (
     "Other subgroups may be treated worse: the search looks at conditions on the named features alone, at these cuts.",
-    "A subgroup describes who is concerned. It does not say why.",
+    "A subgroup says who is affected, not why.",
     "These rows found the subgroups. Test them again on new rows before acting on them.",
     phrases.NOT_PROOF,
 )
@@ -112,8 +112,8 @@ register(
             f"No value of {phrases.listed(note.groups)} has {note.values['least']:,} rows, or all rows have the same "
             "one, so no subgroup is made of it."
         ),
-        "few_levels": "Of {groups}, only the {most} most frequent values make subgroups.",
-        "unlisted": "Subgroups with fewer than {least:,} rows, or that would reveal so small a one, are not listed.",
+        "few_levels": "Only the {most} most frequent values of {groups} form subgroups.",
+        "unlisted": "Subgroups with fewer than {least:,} rows are not listed, nor are subgroups that would reveal one.",
         "searched_part": "The search used {rows:,} random rows of each half; the tests used all rows of the other.",
     }
 )

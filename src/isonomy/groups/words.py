@@ -48,7 +48,9 @@ SIGMAS = {"population": "of all rows", "pooled": "of the two groups, pooled", "r
 DISFAVORED, FAVORED = "disfavored", "favored"  # flagged groups that are worse off than the reference, and better off
 OTHER_NULL = {DISFAVORED: "worse off than that", FAVORED: "better off than that"}
 NAMED = {DISFAVORED: DISFAVORED, FAVORED: FAVORED}
-NOT_RECORDED = "neither, because the group is not recorded"  # flagged rows whose group nobody knows
+NOT_RECORDED = (
+    "called neither favored nor disfavored, because the group is not recorded"  # flagged rows whose group nobody knows
+)
 BEYOND = {"greater": "exceed", "less": "fall below"}
 HIGHER = {"greater": "higher", "less": "lower"}
 # Columns that are computed from others.
@@ -833,9 +835,9 @@ def impact_headings(r: AdverseImpactResult) -> dict[str, str]:
         "selected": f"{r.chosen[:1].upper()}{r.chosen[1:]}",
         "below_threshold": f"Observed below {threshold}",
         "difference_shown": "Shown to differ from equal rates",
-        "pvalue": "p‑value of equal rates",
+        "pvalue": "p‑value for equal rates",
         "verdict": f"Shown to be below {threshold}",
-        "adjusted_pvalue": f"Adjusted p‑value of {threshold} or more",
+        "adjusted_pvalue": f"Adjusted p‑value for a ratio of {threshold} or more",
         "shortfall": f"More {r.chosen} to reach {threshold}",
         "shortfall_parity": f"More {r.chosen} to reach equal rates",
     }

@@ -300,3 +300,12 @@ def normal_draws(covariance: npt.ArrayLike, draws: int, rng: np.random.Generator
     """
     factor = square_root(covariance)
     return rng.standard_normal((draws, factor.shape[0])) @ factor
+
+
+def weighted_holm(pvalues: FloatArray, weight: FloatArray) -> FloatArray:
+    """Holm's (1979) adjusted p-values if hypotheses have shares of the error rate proportional to ``weight``."""
+    adjusted, tested = np.full(pvalues.shape, np.nan), np.flatnonzero(np.isfinite(pvalues))
+    order = tested[np.argsort(pvalues[tested] / weight[tested], kind="stable")]
+    rest = np.cumsum(weight[order][::-1])[::-1]
+    adjusted[order] = np.minimum(np.maximum.accumulate(pvalues[order] / weight[order] * rest), 1.0)
+    return adjusted

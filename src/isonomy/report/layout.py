@@ -124,7 +124,7 @@ def _facts(entry: Entry) -> tuple[tuple[str, str], ...]:
         facts += [("Function", f"isonomy.{record.call.removeprefix('isonomy.')}"), ("Version", record.version)]
         facts += [("Rows used", phrases.count(record.rows))] if record.rows is not None else []
         unknown: Mapping[str, int] = getattr(entry.result, "unknown", {})
-        facts += [(f"Of these in no rate, {name} unknown", phrases.count(n)) for name, n in unknown.items() if n]
+        facts += [(f"Rows used in no rate ({name} unknown)", phrases.count(n)) for name, n in unknown.items() if n]
         facts += [(f"Rows left out, {column} missing", phrases.count(n)) for column, n in record.dropped.items()]
     # Settings have the names of the audit file; results.json also contains those that were not set.
     settings = ((f"Setting {name}", _setting(value)) for name, value in entry.given.items())

@@ -69,9 +69,9 @@ UNTOLERANT = (
 NUMBERS = "The numbers"
 # What an adjustment of p-values for the number of groups controls.
 ADJUSTMENTS = {
-    "holm": "Holm's method: at most a {} chance that any finding of this question is false",
-    "bonferroni": "Bonferroni's method: at most a {} chance that any finding of this question is false",
-    "max-t": "the max-t method: at most a {} chance that any finding of this question is false",
+    "holm": "Holm's method, which limits the chance of any false finding in this question to {}",
+    "bonferroni": "Bonferroni's method, which limits the chance of any false finding in this question to {}",
+    "max-t": "the max-t method, which limits the chance of any false finding in this question to {}",
     "bh": "the method of Benjamini and Hochberg: on average at most {} of the findings are false",
     "by": "the method of Benjamini and Yekutieli: on average at most {} of the findings are false",
     "bh-tree": "the method of Benjamini and Hochberg, level by level: on average at most {} of the findings are false",
@@ -90,7 +90,7 @@ NOT_RECORDED = "not recorded"
 EXAMPLE = "Worked example"
 DETAILS = "Method, assumptions, settings and further numbers: Appendix A{}"
 FOLDED = "Hypothesis, further findings, next steps, limits, assumptions, method, references, settings and tables"
-LIKE = "What this does not show, the assumptions, the method and the references are those of Appendix A{}."
+LIKE = "The limits, assumptions, method and references are the same as in Appendix A{}."
 FIRST_LINES = "The first {:,} of {:,} lines; the others are in Appendix A{}."
 FURTHER = {False: "{}: further columns", True: "{}: all lines"}
 IN_THE_REPORT = "The tables, intervals, warnings and statuses are in report.html and results.json."
@@ -263,7 +263,7 @@ def adjusted(options: Mapping[str, object]) -> str:
     rate, alpha = ADJUSTMENTS.get(str(options.get("adjust"))), options.get("alpha")
     if rate is None or not isinstance(alpha, (int, float)):
         return ""
-    return f"Adjusted p-values are by {rate.format(f'{100 * alpha:g} %')}."
+    return f"P-values are adjusted by {rate.format(f'{100 * alpha:g} %')}."
 
 
 def _roles(options: Mapping[str, object], meanings: str, chosen: str) -> Iterator[str]:

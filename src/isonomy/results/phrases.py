@@ -373,10 +373,10 @@ register(
         "withheld": "Warnings about groups whose numbers are withheld are withheld too.",
         "pooled": JOINT_WITHHELD,
         "near_counts": "The rows of {groups} in this test and in another number or test of this audit ({where}) differ "
-        "by fewer than {minimum:,}, the minimum for publication. What is published about both may tell the decisions "
-        "of these few people. Use the same rows, cuts and groups in all tests, or publish only one of them.",
-        "same_for_all": "Everybody in {groups} has the same outcome of this test (0 % or 100 %), so the published rate "
-        "tells that of each member. Merge the group with another one, or do not publish it.",
+        "by fewer than {minimum:,}, the minimum for publication. What is published about both may reveal the "
+        "decisions of these few people. Use the same rows, cuts and groups in all tests, or publish only one of them.",
+        "same_for_all": "Everybody in {groups} has the same result in this test (0 % or 100 %), so the published rate "
+        "reveals that of each member. Merge the group with another one, or do not publish it.",
         "overlapping": "Named groups may overlap with others: the numbers of a withheld group may follow by "
         "subtraction from those of {groups} and of other groups. If they do, do not publish the named groups.",
         "merged": "If the groups of one column are unions of groups of another, the numbers of a withheld group may "

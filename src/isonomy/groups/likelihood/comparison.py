@@ -593,7 +593,7 @@ def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: i
             start += side.status.size
             if solver.sums.binary or solver.lawful or not local.size:  # their effects have a law and a gate already
                 continue
-            # No difference has one p-value, on every scale and from the population as from the rest of it.
+            # The hypothesis of no difference has the same p-value on every scale, against the population and the rest.
             to = To.REST if solver.reference.to is To.POPULATION else solver.reference.to
             plain = replace(solver, sigma=None, reference=replace(solver.reference, to=to))
             mine, theirs = (Contribution(*(part[local] for part in half)) for half in plain.contributions(side))
