@@ -345,5 +345,5 @@ def test_the_flat_table_is_written_by_its_ending(tmp_path: Path) -> None:
     for name, read in (("new/t.csv", pl.read_csv), ("t.parquet", pl.read_parquet)):
         frame = read(write_table([audit, audit], tmp_path / name))
         assert frame["disparity"].to_list() == audit.to_frame()["disparity"].to_list() * 2
-    with pytest.raises(UsageError, match=r"ends in none of \.csv, \.parquet, \.xlsx"):
+    with pytest.raises(UsageError, match=r"must end in \.csv, \.parquet or \.xlsx"):
         write_table([audit], tmp_path / "t.docx")

@@ -256,7 +256,7 @@ def test_all_numbers_as_a_table(kind: str, folder: Path, run: Run) -> None:
 
 def test_a_table_needs_a_suffix_it_can_write(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run("audit", "audit.toml", "--output", "out")
-    assert "ends in none of .csv, .parquet, .xlsx" in run("report", "out/results.json", "--table", "f.docx").output
+    assert "must end in .csv, .parquet or .xlsx" in run("report", "out/results.json", "--table", "f.docx").output
 
     def absent(*_: object, **__: object) -> None:
         raise ModuleNotFoundError("xlsxwriter")

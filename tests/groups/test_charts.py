@@ -83,7 +83,7 @@ def test_a_chart_says_which_error_rate_its_intervals_and_its_colors_follow() -> 
     assert crossing.any()
     assert subtitle(together.plot()) == [
         "Intervals: 95 % for all groups together.",
-        "Colors: at most a 5 % chance that any finding is false (Holm).",
+        "Colors: the chance of any false finding is at most 5 % (Holm).",
         "Where the two disagree, the color is the verdict.",
     ]
     apart = iso.flag(table, adjust="bh", reference=0.5, **RATE_P)

@@ -425,7 +425,7 @@ def test_subgroups_that_differ_by_few_rows_are_not_both_listed(table: pl.DataFra
     [
         (
             {"features": ["approved", "sex"]},
-            "features: 'approved' is the prediction; subgroups are made of what people",
+            "features: 'approved' is the prediction and cannot describe subgroups",
         ),
         ({"features": ["person", "sex"], "cluster": "person"}, "features: 'person' is the cluster"),
         ({"features": ["age", "amount"], "metric": iso.Metric("a", value=iso.col("amount"))}, "used by the metric"),
@@ -435,10 +435,10 @@ def test_subgroups_that_differ_by_few_rows_are_not_both_listed(table: pl.DataFra
         ({"features": "id"}, "features: nothing to make subgroups of"),
         (
             {"metric": "auc", "outcome": "outcome", "score": "score"},
-            "metric: discover takes one metric that is a mean; 'auc' is none",
+            "metric: discover takes one metric that is a mean; 'auc' is not a mean",
         ),
         ({"metric": ["tpr", "fpr"], "outcome": "outcome"}, "metric: discover takes one metric that is a mean; several"),
-        ({"metric": iso.Metric("q", value=iso.col("amount"), quantile=0.5)}, "that is a mean; 'q' is none"),
+        ({"metric": iso.Metric("q", value=iso.col("amount"), quantile=0.5)}, "that is a mean; 'q' is not a mean"),
         (
             {"evidence": "all", "cluster": "person"},
             "evidence: 'all' counts 0/1 rows one by one; it does not go with cluster",
@@ -448,7 +448,7 @@ def test_subgroups_that_differ_by_few_rows_are_not_both_listed(table: pl.DataFra
         ({"evidence": "all", "search": iso.search(depth=3)}, "go with a depth of 3"),
         ({"evidence": "all", "metric": "mean_prediction"}, "a metric of numbers"),
         ({"evidence": "all", "reference": 0.4}, "go with a number as reference"),
-        ({"min_size": 600}, "data: 2,000 rows count; discover needs 2,400"),
+        ({"min_size": 600}, "data: only 2,000 rows enter the metric; discover needs 2,400"),
         ({"reference": "population"}, "reference"),
         ({"side": "lower"}, "side"),
         ({"most": 0}, "most"),
@@ -467,7 +467,7 @@ def test_bad_input_is_refused_by_name(table: pl.DataFrame, options: dict[str, An
 def test_too_many_conditions_are_refused(table: pl.DataFrame) -> None:
     rng = np.random.default_rng(0)
     wide = table.with_columns(pl.Series(f"x{i}", rng.normal(size=len(table))) for i in range(12))
-    with pytest.raises(IsonomyError, match=r"features: 12 columns make 6,324 conditions, and 5,000 are the most"):
+    with pytest.raises(IsonomyError, match=r"features: 12 columns make 6,324 conditions; the limit is 5,000"):
         found(wide, features=[f"x{i}" for i in range(12)], search=iso.search(cuts=32))
 
 

@@ -393,7 +393,7 @@ def test_the_chart_says_which_error_rate_its_intervals_and_its_colors_follow() -
     title = iso.adverse_impact(hires(), prediction="hired", groups="race").plot().to_dict()["title"]
     assert title["subtitle"][:2] == [
         "Intervals: 95 % for each category alone.",
-        "Colors: at most a 5 % chance that any finding is false (Holm).",
+        "Colors: the chance of any false finding is at most 5 % (Holm).",
     ]
     plain = iso.adverse_impact(hires(), prediction="hired", groups="race", adjust="none").plot().to_dict()["title"]
     assert isinstance(plain, str)

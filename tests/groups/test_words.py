@@ -163,7 +163,7 @@ def test_impact_has_three_facts_in_three_columns() -> None:
     page = result.pages()["Three facts about each ratio"]
     headings = [result.described(page)[name].title for name in page]
     assert headings[2:7] == [
-        "Impact ratio", "Observed below 0.800", "Shown to differ from equal rates", "p‑value of equal rates",
+        "Impact ratio", "Observed below 0.800", "Shown to differ from equal rates", "p‑value for equal rates",
         "Shown to be below 0.800",
     ]  # fmt: skip
     assert result.marks()["inconclusive"] == "Not shown"  # not 'inconclusive' next to p < 0.001

@@ -342,8 +342,8 @@ STRATEGIES: Mapping[str, str] = {
 
 
 def _explained(strategy: str) -> str:
-    meaning = STRATEGIES.get(strategy, "")
-    return f'"{strategy}" ({meaning})' if meaning else f'"{strategy}"'
+    name, meaning = strategy.replace("_", " "), STRATEGIES.get(strategy, "")
+    return f'"{name}" ({meaning})' if meaning else f'"{name}"'
 
 
 def recommendation(r: CorrectionsResult) -> tuple[str, ...]:

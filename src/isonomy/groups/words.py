@@ -60,9 +60,9 @@ WORKED_OUT = {
 }
 # What an adjustment of p-values controls at alpha, over all groups.
 ERROR_RATES = {
-    "holm": "at most a {} chance that any finding is false (Holm)",
-    "bonferroni": "at most a {} chance that any finding is false (Bonferroni)",
-    "max-t": "at most a {} chance that any finding is false (max-t)",
+    "holm": "the chance of any false finding is at most {} (Holm)",
+    "bonferroni": "the chance of any false finding is at most {} (Bonferroni)",
+    "max-t": "the chance of any false finding is at most {} (max-t)",
     "bh": "on average at most {} of the findings are false (Benjamini and Hochberg)",
     "by": "on average at most {} of the findings are false (Benjamini and Yekutieli)",
     "bh-tree": "on average at most {} of the findings at a level are false (Benjamini and Hochberg)",
