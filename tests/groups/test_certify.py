@@ -13,6 +13,7 @@ import isonomy as iso
 from isonomy.errors import MissingValues, NotEnoughData, UsageError
 from isonomy.groups.options import LikelihoodKind as Method
 from isonomy.results import Status, Verdict
+from support.charts import main_panel
 from support.groups import counted, handful
 from support.tables import several
 
@@ -522,7 +523,7 @@ def test_a_round_trip_keeps_the_region_on_request(lender: dict[str, Any]) -> Non
         for disparity in (0.01, 0.2):
             assert again.contains(disparity) == result.contains(disparity)
         assert again.to_frame().equals(result.to_frame())
-        assert result.plot().to_dict()["layer"]
+        assert main_panel(result.plot())["layer"]
 
 
 def test_a_tolerance_decides_and_not_the_joint_p_value(lender: dict[str, Any]) -> None:

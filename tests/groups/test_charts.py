@@ -9,6 +9,7 @@ import numpy as np
 import isonomy as iso
 from isonomy.groups import charts
 from isonomy.results import theme
+from support.charts import main_panel
 
 RATE_P: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": "g"}
 TOGETHER = iso.likelihood(interval="simultaneous")
@@ -18,7 +19,7 @@ RATE: dict[str, Any] = {"metric": "selection_rate", "groups": "race", "predictio
 
 def test_a_chart_says_what_its_intervals_hold_for() -> None:
     def title(chart: Any) -> str:
-        return str(chart.to_dict()["title"])
+        return str(main_panel(chart)["title"])
 
     assert "Simultaneous 95 % intervals" in title(iso.certify(THREE, **RATE_P).plot())
     assert "Simultaneous 90 % intervals" in title(iso.flag(THREE, method=TOGETHER, alpha=0.1, **RATE_P).plot())
@@ -31,11 +32,13 @@ def test_a_chart_says_what_its_intervals_hold_for() -> None:
 
 def test_the_chart_shows_the_null(lender: dict[str, Any]) -> None:
     def drawn(result: iso.CertifyResult, mark: str) -> list[float]:
-        chart = result.plot().to_dict()
+        chart, panel = result.plot().to_dict(), main_panel(result.plot())
         layers = [
-            one for one in chart["layer"] if one["mark"].get("type") == mark and one["encoding"]["x"]["field"] == "null"
+            one
+            for one in drawn_panel["layer"]
+            if one["mark"].get("type") == mark and one["encoding"]["x"]["field"] == "null"
         ]
-        solution = [chart["datasets"][(one.get("data") or chart["data"])["name"]] for one in layers]
+        solution = [chart["datasets"][(one.get("data") or panel["data"])["name"]] for one in layers]
         return [line["null"] for lines in solution for line in lines]
 
     assert drawn(iso.certify(lender, null=0.1, reference=0.4, **RATE), "rule") == [0.1]
@@ -51,12 +54,13 @@ def test_the_chart_distinguishes_favored_from_disfavored_groups() -> None:
     data = {"p": np.r_[np.ones(150), np.zeros(150), np.ones(60), np.zeros(240)], "g": np.repeat(["a", "b"], 300)}
     result = iso.flag(data, **RATE_P)
     assert result.direction == ("favored", "disfavored")
-    shapes = [layer["encoding"].get("shape", {}) for layer in result.plot().to_dict()["layer"]]
+    shapes = [layer["encoding"].get("shape", {}) for layer in main_panel(result.plot())["layer"]]
     shape = next(one for one in shapes if one.get("field") == "direction")
     ways = dict(zip(shape["scale"]["domain"], shape["scale"]["range"], strict=True))
     assert (ways["favored"], ways["disfavored"]) == ("triangle-up", "triangle-down")
     fields = [
-        layer["encoding"].get("shape", {}).get("field") for layer in iso.flag(THREE, **RATE_P).plot().to_dict()["layer"]
+        layer["encoding"].get("shape", {}).get("field")
+        for layer in main_panel(iso.flag(THREE, **RATE_P).plot())["layer"]
     ]
     assert "direction" not in fields  # nobody is flagged
 
@@ -70,7 +74,7 @@ def steps(*shares: float) -> dict[str, Any]:
 
 
 def subtitle(chart: Any) -> list[str]:
-    title = chart.to_dict()["title"]
+    title = main_panel(chart)["title"]
     return [] if isinstance(title, str) else list(title["subtitle"])
 
 
@@ -103,7 +107,9 @@ def test_hovering_shows_the_p_value_that_the_verdict_rests_on() -> None:
     rows = next(rows for rows in chart["datasets"].values() if "adjusted p-value" in rows[0])
     expected = dict(zip(result.labels, result.adjusted_pvalue, strict=True))
     assert {row["group"]: row["adjusted p-value"] for row in rows} == expected
-    tooltips = [one["field"] for layer in chart["layer"] for one in layer["encoding"].get("tooltip", [])]
+    tooltips = [
+        one["field"] for layer in main_panel(result.plot())["layer"] for one in layer["encoding"].get("tooltip", [])
+    ]
     assert "adjusted p-value" in tooltips
 
 
@@ -111,7 +117,7 @@ def test_many_metrics_are_counted_as_pairs() -> None:
     rng = np.random.default_rng(0)
     table = {"g": np.repeat(np.arange(45), 20), "y": rng.integers(0, 2, 900), "p": rng.integers(0, 2, 900)}
     result = iso.flag(table, metric="equalized_odds", outcome="y", prediction="p", groups="g", min_size=2)
-    assert "of 90 group-metric pairs" in str(result.plot().to_dict()["vconcat"][0]["title"])
+    assert "of 90 group-metric pairs" in str(main_panel(result.plot())["title"])
     assert result.findings()[0].startswith("None of 90 group-metric pairs was shown to differ")
 
 
@@ -124,7 +130,7 @@ BOTH: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups":
 
 
 def boxes(chart: dict[str, Any]) -> list[dict[str, Any]]:
-    return next(rows for rows in chart["datasets"].values() if "flagged" in rows[0])
+    return next((rows for rows in chart["datasets"].values() if "flagged" in rows[0]), [])
 
 
 def test_intersections_are_boxes_and_flagged_ones_have_a_frame() -> None:
@@ -142,14 +148,13 @@ def test_intersections_are_boxes_and_flagged_ones_have_a_frame() -> None:
         if layer.get("transform") == [{"filter": "datum.flagged"}]
     ]
     assert frame["mark"]["filled"] is False
-    single = iso.flag(CROSSED, **{**BOTH, "depth": 1}).plot().to_dict()
-    assert "hconcat" not in single
+    assert not boxes(iso.flag(CROSSED, **{**BOTH, "depth": 1}).plot().to_dict())
 
 
 def test_each_metric_has_a_panel() -> None:
     table = {**CROSSED, "y": np.resize([1, 0], 2_000)}
     options: dict[str, Any] = {"metric": ["tpr", "fpr"], "prediction": "p", "outcome": "y", "groups": "race"}
-    panels = iso.flag(table, **options).plot().to_dict()["vconcat"]
+    panels = [row["hconcat"][0] for row in iso.flag(table, **options).plot().to_dict()["vconcat"]]
     titles = [panel["title"] if isinstance(panel["title"], str) else panel["title"]["text"] for panel in panels]
     assert [title.partition(":")[0] for title in titles] == ["True positive rate", "False positive rate"]
     axes = {layer["encoding"]["x"].get("title") for panel in panels for layer in panel["layer"]} - {None}

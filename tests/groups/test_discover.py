@@ -56,7 +56,19 @@ def test_the_planted_subgroup_is_found_in_both_halves(table: pl.DataFrame) -> No
     assert worst["direction"] == "disfavored"
     assert worst["disparity"] < -0.1
     assert frame["again"].any()
-    vocabulary = ["group", "n", "estimate", "reference", "disparity", "ci_low", "ci_high", "pvalue", "adjusted_pvalue"]
+    vocabulary = [
+        "group",
+        "n",
+        "estimate",
+        "estimate_low",
+        "estimate_high",
+        "reference",
+        "disparity",
+        "ci_low",
+        "ci_high",
+        "pvalue",
+        "adjusted_pvalue",
+    ]
     assert frame.columns == [*vocabulary, "verdict", "direction", "status", "share", "found", "again", "within"]
 
 
@@ -259,7 +271,7 @@ def test_nothing_stands_out() -> None:
         result = found(data, prediction="y", features=["a", "b"], evidence=evidence)
         assert result.verdict is iso.Verdict.INCONCLUSIVE
         assert result.answered
-        assert result.to_frame().shape == (0, 16)
+        assert result.to_frame().shape == (0, 18)
         assert result.to_toml() == ""
         result.plot().to_dict()
         assert iso.from_json(result.to_json()).summary() == result.summary()

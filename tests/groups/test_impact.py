@@ -357,7 +357,7 @@ def test_a_table_without_categories_withholds_nothing() -> None:
 
 
 def test_selection_has_the_readers_words() -> None:
-    for label, word in (("approved", "approved"), ("called back", "called back"), ("hiring rate", "selected")):
+    for label, word in (("approved", "approved"), ("called back", "called back"), ("hiring rate", "hired")):
         source = iso.open_source(hires(), labels=iso.Labels(metrics={"selection_rate": label}))
         told = iso.adverse_impact(source, prediction="hired", groups="race")
         assert f" {word} (" in told.findings()[1]

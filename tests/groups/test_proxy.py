@@ -539,7 +539,7 @@ reference = {g = "a"}
     (tmp_path / "audit.toml").write_text(text)
     audit = iso.Audit.from_toml(tmp_path / "audit.toml")
     audit.validate()
-    outcome = audit.run()
+    outcome = audit.run(debug=True)
     result: Any = outcome.results["flag-selection_rate"]
     np.testing.assert_allclose(result.ci_low, flag(tolerance=0.02).ci_low)
     assert [entry.heading for entry in outcome.entries] == ["Selection rate by g", "Impact ratios by g"]

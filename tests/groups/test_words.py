@@ -10,6 +10,7 @@ import pytest
 import isonomy as iso
 from isonomy import Verdict
 from isonomy.groups import Estimate
+from support.charts import main_panel
 
 DATA = {"p": np.tile([1, 0, 0], 60), "g": np.repeat(["a", "b", "c"], 60), "psi": np.tile([2 / 3, -1 / 3, -1 / 3], 60)}
 RATE: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": "g"}
@@ -32,7 +33,7 @@ def test_a_value_is_subtracted_and_people_have_one(reference: Any, words: str) -
         result = ask(DATA, reference=reference, **RATE)
         assert f"selection rate equals {words}." in result.null
         again = iso.from_json(result.to_json())
-        axis = again.plot().to_dict()["layer"][-2]["encoding"]["x"]
+        axis = main_panel(again.plot())["layer"][-2]["encoding"]["x"]
         assert axis["title"] == f"selection rate minus {words}, in points"
         assert "100 * datum.value" in axis["axis"]["labelExpr"]
 

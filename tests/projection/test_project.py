@@ -484,7 +484,7 @@ def test_selection_has_the_readers_words() -> None:
         "ok": [1, 1, 0, 0, 1, 0, 1, 0] * 25,
         "s": [0.9, 0.8, 0.2, 0.1, 0.7, 0.3, 0.6, 0.4] * 25,
     }
-    for label, word in (("approved", "approved"), ("approval rate", "selected")):
+    for label, word in (("approved", "approved"), ("approval rate", "approved")):
         source = iso.open_source(table, labels=iso.Labels(metrics={"selection_rate": label}))
         told = iso.project(source, prediction="ok", groups="g", criterion="statistical_parity", score="s", rng=0)
         assert f" % {word} " in told.findings()[0]
@@ -585,7 +585,9 @@ def values(chart: alt.TopLevelMixin) -> list[list[dict[str, Any]]]:
 def test_groups_that_do_not_move_have_no_mark(result: ProjectionResult) -> None:
     one, unknown = np.array([5.0, 5.0]), np.array([np.nan, 1.0])
     both = (iso.Group.from_mapping({"g": "a"}), iso.Group.from_mapping({"g": "b"}))
-    two = replace(result, groups=both, outcome=(None, 1), n=one, moved_up=one, moved_down=one)
+    two = replace(
+        result, groups=both, outcome=(None, 1), n=one, moved_up=one, moved_down=one, disparity=np.array([0.2, 0.1])
+    )
     _, distances = values(replace(two, mean_distance=unknown).plot())
     assert [value["group"] for value in distances] == ["g=a", "g=b, outcome 1"]
     assert [value["mean"] for value in distances] == [None, 1.0]

@@ -250,7 +250,7 @@ def test_figure_1_has_a_threshold_at_every_penalty(
     if place is None or not all((place / name).exists() for name in ("drug_consumption.data", COMPAS)):
         pytest.skip("the datasets are not there; set ISONOMY_DATA")
     figure = script("projection_figure1", monkeypatch)
-    figure["main"](None)
+    figure["main"]()
     assert "nan" not in capsys.readouterr().out
     _, make = figure["PANELS"]["(b) linear SVM, Drug"]
     x, group, y = figure["AUTHORS"]["drug"]()

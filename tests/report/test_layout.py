@@ -142,8 +142,8 @@ def test_table_text_and_chart_have_one_order() -> None:
     lines = [row[0].text for row in part.tables[0][1].rows]
     assert lines == ["g=b", "g=a", "g=c"]
     assert [text.partition(":")[0] for text in result.findings()[1:4]] == lines
-    (rows,) = [rows for rows in specification(result.plot())["datasets"].values() if "group" in rows[0]]
-    assert [row["group"] for row in rows] == lines
+    drawn = [rows for rows in specification(result.plot())["datasets"].values() if "group" in rows[0]]
+    assert [[row["group"] for row in rows] for rows in drawn] == [lines, lines]  # rates, and differences
     errors = iso.flag(data | {"y": 1 - data["p"]}, metric="error_rate", prediction="p", outcome="y", groups="g")
     assert len(errors.ranking()) == 3
     worst = iso.flag({"p": data["p"], "g": group}, metric="selection_rate", prediction="p", groups="g", better="lower")

@@ -353,7 +353,7 @@ def test_groups_that_share_a_threshold_are_named() -> None:
     result = equalize_thresholds(
         data, outcome="y", score="s", threshold=0.5, groups="g", target="tpr", resamples=100, rng=0
     )
-    assert result.findings()[1] == "These groups were not shown to differ and share a threshold: g=a and g=b."
+    assert result.findings()[1] == "These groups were not shown to differ and share a threshold: g=b and g=a."
 
 
 @pytest.mark.parametrize("name", ["__y", "__k", "__s", "__w", "known", "outcome"])

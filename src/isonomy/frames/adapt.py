@@ -123,7 +123,7 @@ def _uniform(frame: Lazy, backend: str, *, lazy: bool) -> Adapted:
 
 
 def refuse_name(argument: str, name: str) -> None:
-    if "\x00" in name:  # engines would cut the name off there
+    if "\x00" in str(name):  # engines would cut the name off there
         raise UsageError(f"{argument}: the column name {name!r} contains a null character; rename the column.")
     if name == "*" or (name.startswith("^") and name.endswith("$")):  # engines would select other columns
         raise UsageError(f"{argument}: the column name {name!r} reads as a pattern of names; rename the column.")

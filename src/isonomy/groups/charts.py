@@ -110,7 +110,7 @@ def _rates(result: GroupEvidence, order: IntArray, name: str, low: FloatArray, h
     numbers = {"value": result.estimate, "low": low, "high": high, "n": result.n}
     columns: Columns = {"group": [result.labels[i] for i in order], **{key: v[order] for key, v in numbers.items()}}
     unit = "%" if result.all_shares else ""
-    return charts.panel("value", columns, axis=name, title="Each group alone", unit=unit, width=200, labeled=False)
+    return charts.panel("value", columns, axis=name, title="Each group alone", unit=unit, width=140, labeled=False)
 
 
 def _crossed(result: GroupEvidence, drawn: IntArray) -> list[Panel]:

@@ -41,6 +41,7 @@ from isonomy.results.evidence import as_frame, read_only
 
 EVERYBODY = words.EVERYBODY
 AGREE = 1e-12  # a standard error below which models agree on every row, up to rounding
+FEWEST_CHANGES = 5  # effective rows or clusters on which the models disagree: fewer do not show how a change varies
 NAMES = (
     ("baseline", "estimate", "change", "ci_low", "ci_high", "pvalue"),
     ("disparity_before", "disparity_after", "disparity_change", "disparity_low", "disparity_high", "disparity_pvalue"),
@@ -280,9 +281,12 @@ class ModelPlan:
         disparities = metrics - others
         bound, members = self.measures[0][place], np.column_stack([rows & inside for rows in sets])
         columns: dict[str, Any] = {}
-        for (values, table), names in zip(((metrics, changes[0]), (disparities, changes[1])), NAMES, strict=True):
+        # A disparity may change although nothing changes in the group itself: its test has a status of its own.
+        statuses = status, status.copy()
+        parts = (metrics, changes[0]), (disparities, changes[1])
+        for (values, table), names, tested in zip(parts, NAMES, statuses, strict=True):
             change = values[1] - values[0]
-            limits = _test(sample, change, table, members, alpha, status if names is NAMES[0] else status.copy(), bound)
+            limits = _test(sample, change, table, members, alpha, tested, bound)
             columns |= dict(zip(names, (*values, change, *limits), strict=True))
         return columns | {
             "candidate": (list(self.models)[i],) * len(sets),
@@ -314,6 +318,7 @@ def _test(
     able = status == Status.OK
     if not bound.binary:
         status[able & too_skewed(totals.third, totals.second, alpha)] = Status.SKEWED
+    status[able & ~(totals.df >= FEWEST_CHANGES - 1)] = Status.FEW_EVENTS
     status[able & ~(totals.second > AGREE**2)] = Status.CONSTANT
     if sample.design is not None:
         status[able & ~(totals.effective >= FEWEST)] = Status.FEW_CLUSTERS

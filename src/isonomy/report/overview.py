@@ -54,6 +54,8 @@ def worked(result: Evidence) -> str:
     if i is None or any(name not in columns for name in names):
         return ""
     mine, other, value = (float(columns[name][i]) for name in names)
+    if not np.isfinite([mine, other, value]).all():
+        return ""
     described = result.described(columns)
     own, rest = (
         _fraction(rate, rows, described[name].unit.rpartition(" in ")[2])
@@ -116,6 +118,8 @@ def _others(result: Evidence, i: int) -> list[float]:
     """The numbers of rows that the other value may rest on: those of its group, or all rows."""
     columns = _lines(result)
     against = _against(result, columns, i)
+    if "n" not in columns:
+        return []
     group = [float(columns["n"][k]) for k, label in enumerate(columns.get("group", ())) if label == against]
     return group if group else [float(result.provenance.rows or 0)]
 

@@ -277,7 +277,7 @@ def listed(items: Sequence[str], limit: int = 5) -> str:
 
 def capital(text: str) -> str:
     """A sentence that begins with a capital letter; a name such as race=Black stays as the data have it."""
-    return text if "=" in text.partition(" ")[0] else text[:1].upper() + text[1:]
+    return text if re.match(r"\S+ ?[=<>]", text) else text[:1].upper() + text[1:]
 
 
 def about(sentence: str, labels: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import t
 
 import isonomy as iso
 from isonomy.errors import UsageError
@@ -27,13 +28,13 @@ def test_rows_and_disparity_are_inverse() -> None:
 
 
 def test_known_reference_is_the_papers_local_power() -> None:
-    z = 1.959964 + 0.841621
+    z, (two, one, power) = 1.959964 + 0.841621, t(399).ppf([0.975, 0.95, 0.8])  # means have Student's law
     assert iso.detectable_disparity(400, reference="known", variance=2.0) == pytest.approx(
-        z * math.sqrt(2 / 400), rel=1e-5
+        (two + power) * math.sqrt(2 / 400), rel=1e-5
     )
     assert iso.power_of(z * 0.1, 0.1) == pytest.approx(0.8, abs=1e-4)
     one_sided = iso.detectable_disparity(400, reference="known", variance=2.0, side="less")
-    assert one_sided == pytest.approx(-(1.644854 + 0.841621) * math.sqrt(2 / 400), rel=1e-5)
+    assert one_sided == pytest.approx(-(one + power) * math.sqrt(2 / 400), rel=1e-5)
 
 
 def test_too_few_rows_can_show_nothing() -> None:
@@ -102,7 +103,8 @@ def test_clusters_cost_rows_and_few_of_them_show_nothing() -> None:
 def test_metrics_that_are_not_rates_have_ratios_and_standard_deviations() -> None:
     z = 1.959964 + 0.841621
     rows = iso.rows_needed(0.5, scale="standardized", reference="known")
-    assert rows == pytest.approx((z / 0.5) ** 2 * (1 + 0.5**2 / 2), abs=2)
+    student = float(t(36).ppf([0.975, 0.8]).sum())  # a mean of 37 rows
+    assert rows == pytest.approx((student / 0.5) ** 2 * (1 + 0.5**2 / 2), abs=1)
     rows = iso.rows_needed(0.9, scale="ratio", mean=10.0, variance=4.0, reference="group")
     assert rows == pytest.approx(z**2 * (4 + 4) / 1.0**2, abs=2)
 

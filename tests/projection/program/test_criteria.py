@@ -85,7 +85,7 @@ def test_a_tuple_of_ones_own_equals_the_built_in() -> None:
     assert result.statistic == pytest.approx(built_in.statistic, rel=1e-9)
     assert result.pvalue == pytest.approx(built_in.pvalue, rel=1e-5)
     assert result.wald_pvalue == pytest.approx(built_in.wald_pvalue, rel=1e-5)
-    assert "women against men" in result.summary()
+    assert "Women against men" in result.summary()
 
 
 def test_two_attributes_that_say_the_same() -> None:
