@@ -34,9 +34,7 @@ def test_the_chart_shows_the_null(lender: dict[str, Any]) -> None:
     def drawn(result: iso.CertifyResult, mark: str) -> list[float]:
         chart, panel = result.plot().to_dict(), main_panel(result.plot())
         layers = [
-            one
-            for one in drawn_panel["layer"]
-            if one["mark"].get("type") == mark and one["encoding"]["x"]["field"] == "null"
+            one for one in panel["layer"] if one["mark"].get("type") == mark and one["encoding"]["x"]["field"] == "null"
         ]
         solution = [chart["datasets"][(one.get("data") or panel["data"])["name"]] for one in layers]
         return [line["null"] for lines in solution for line in lines]

@@ -122,8 +122,10 @@ def _uniform(frame: Lazy, backend: str, *, lazy: bool) -> Adapted:
     return frame.with_columns(*uniform) if uniform else frame, backend, lazy, frozenset(small)
 
 
-def refuse_name(argument: str, name: str) -> None:
-    if "\x00" in str(name):  # engines would cut the name off there
+def refuse_name(argument: str, name: str | int) -> None:
+    if isinstance(name, int):  # pandas numbers the columns of an array
+        return
+    if "\x00" in name:  # engines would cut the name off there
         raise UsageError(f"{argument}: the column name {name!r} contains a null character; rename the column.")
     if name == "*" or (name.startswith("^") and name.endswith("$")):  # engines would select other columns
         raise UsageError(f"{argument}: the column name {name!r} reads as a pattern of names; rename the column.")
