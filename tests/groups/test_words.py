@@ -154,7 +154,8 @@ def test_people_whose_group_is_not_recorded_are_neither_favored_nor_disfavored()
     assert ways == {"g=a": "favored", "g=b": "favored", "g=(missing)": ""}
     assert {verdict.value for verdict in result.verdicts} == {"violation"}
     told = result.findings()
-    assert "Favored: g=b and g=a. Neither, because the group is not recorded: g=(missing)." in told[0]
+    assert "Favored: g=b and g=a. Called neither favored nor disfavored, because" in told[0]
+    assert "the group is not recorded: g=(missing)." in told[0]
     assert next(text for text in told if text.startswith("g=(missing):")).endswith("A difference was shown.")
 
 
