@@ -203,10 +203,15 @@ def planted(rng: np.random.Generator, conditions: int, z: float, rows: int = 4_0
     number = latent[10] < np.quantile(latent[10], (0.3, 0.45, 0.6)[conditions - 1])  # between two cuts of the search
     parts = [number, codes[5] == 0, codes[6] == 0][:conditions]
     inside = np.logical_and.reduce(parts)
-    n = inside.sum()
+    n, ones = inside.sum(), round(0.4 * rows)
+    # Of the ones, as many lie inside as give the planted subgroup the score z.
     gap = z * np.sqrt(0.24 * rows / (n * (rows - n)))
-    chance = np.where(inside, 0.4 - gap, 0.4)
-    table = rows_of(codes, (rng.random(rows) < chance).astype(float))
+    selected = round(n * (ones - gap * (rows - n)) / rows)
+    value = np.zeros(rows)
+    value[rng.choice(np.flatnonzero(inside), selected, replace=False)] = 1.0
+    value[rng.choice(np.flatnonzero(~inside), ones - selected, replace=False)] = 1.0
+    chance = np.where(inside, selected / n, (ones - selected) / (rows - n))
+    table = rows_of(codes, value)
     members, confirmed, covered, truth = crossfit(rng, table, chance)
     right = [shown and jaccard(m, inside) >= 0.5 for m, shown in zip(members, confirmed, strict=True)]
     false = [shown and not low for shown, low in zip(confirmed, truth < 0, strict=True)]
@@ -221,16 +226,16 @@ def planted(rng: np.random.Generator, conditions: int, z: float, rows: int = 4_0
     ]
 
 
-def _null(rows: int, correlation: float, law: str, hard: str = "", tables: int = TABLES, *, every: bool = False) -> Run:
+def _null(rows: int, correlation: float, law: str, hard: str = "", *, every: bool = False) -> Run:
     line = Line((f"{rows:,}", f"{correlation:g}", law, hard or "drawn one by one"), (SHOWN, COVERED, SHOWN))
     draw = each(partial(nothing, rows=rows, correlation=correlation, law=law, hard=hard, every=every))
-    return Run((line,), draw, tables, means)
+    return Run((line,), draw, TABLES, means)
 
 
 def _designed(rows: int, law: str, designs: str) -> Run:
     line = Line((f"{rows:,}", law, designs or "plain"), (SHOWN, COVERED))
     draw = each(partial(nothing, rows=rows, correlation=0.5, law=law, designs=designs))
-    return Run((line,), draw, TABLES // 4 if designs else TABLES, means)
+    return Run((line,), draw, TABLES, means)
 
 
 def means(outcomes: FloatArray) -> list[Number]:
@@ -243,7 +248,7 @@ def _power(conditions: int, z: float, crossfit: float | None = None, every: floa
         for name, value in (("halves", crossfit), ("all", every))
     )
     line = Line((f"{conditions}", f"{z:g}"), (*asked, COVERED, None, SHOWN))
-    return Run((line,), each(partial(planted, conditions=conditions, z=z)), 150, means)
+    return Run((line,), each(partial(planted, conditions=conditions, z=z)), TABLES, means)
 
 
 def _error(value: float, tables: int) -> float:
@@ -264,8 +269,8 @@ PAGE = Page(
                 _null(1_000, 0.5, "rate 0.4"),
                 _null(2_000, 0.5, "rate 0.05"),
                 _null(4_000, 0.0, "rate 0.02"),
-                _null(2_000, 0.5, "rate 0.4", "copies", 250),
-                _null(2_000, 0.5, "rate 0.4", "functions", 250),
+                _null(2_000, 0.5, "rate 0.4", "copies"),
+                _null(2_000, 0.5, "rate 0.4", "functions"),
                 _null(200, 0.5, "rate 0.4", every=True),
             ),
         ),

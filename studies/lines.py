@@ -16,7 +16,9 @@ generator seeded with [name of the run, b]: neither the number of processes nor 
 from __future__ import annotations
 
 import argparse
+import importlib
 import itertools
+import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -297,6 +299,9 @@ def main(page: Page, arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--arrange", action="store_true", help="only put the lines on the page in order")
     parser.add_argument("--list", action="store_true", help="list the lines without running them")
     options = parser.parse_args(arguments)
+    script = sys.modules["__main__"].__spec__
+    if script is not None and script.name.startswith("studies."):
+        page = importlib.import_module(script.name).PAGE  # workers can import the functions of a module, not of a script
     if options.arrange:
         page.path.write_text(arranged(page.path.read_text() if page.path.exists() else f"# {page.name}\n", page))
         return

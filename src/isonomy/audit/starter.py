@@ -408,7 +408,10 @@ def _text(path: str, folder: str, columns: tuple[Profile, ...], guessed: Guess, 
 
     absent = {column.name for column in columns if column.missing}
     unused = {name for names in guessed.unused.values() for name in names}
-    factors = [c.name for c in columns if c.kind == "number" and c.levels > FEW and c.name in unused][:_FACTORS]
+    most = max((c.levels for c in columns), default=0)
+    numbers = [c for c in columns if c.kind == "number" and c.levels > FEW and c.name in unused]
+    # Consecutive whole numbers with as many values as any column are the numbers of the rows.
+    factors = [c.name for c in numbers if not c.high - c.low + 1 == c.levels == most][:_FACTORS]
     needed = absent & {role.column for role in guessed.roles.values()}
     needed |= absent & set(factors if field == "lending" else ())
     proposed = absent & {role.column for roles in guessed.undecided.values() for role in roles}

@@ -9,7 +9,7 @@ are the mass and the sum of the outcome in every pair of literals, and in single
 
     z = d sqrt(n (N - n) / (N v)),    d = how far the mean lies beyond that of the rest, moved by the tolerance,
 
-with N the mass and v the variance of all rows. A further condition must raise z by `SLACK`. The search needs no
+with N the mass and v the variance of all rows. A further condition must raise z by its `SLACK`. The search needs no
 validity of its own: what it finds is tested on other rows, or with every subgroup counted.
 """
 
@@ -28,7 +28,9 @@ from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 Codes = npt.NDArray[np.int8]  # features x rows
 Literal = tuple[int, int, int]  # a feature, and its first and last bin
 
-SLACK = 1.0  # how much a further condition must raise the score; 0.5 and 1.5 found less
+# How much a second and a third condition must raise the score. There are many more triples than pairs, so a third
+# condition raises it further by chance: with 1 for both, subgroups of one condition were found less often.
+SLACK = 1.0, 2.0
 POOL, BEAM, BRANCHES = 200, 20, 5  # singles and pairs that are kept; pairs that are extended; extensions of each
 OVERLAP = 0.5  # of subgroups whose Jaccard index exceeds it, only the first is chosen
 BLOCK, LOOKED_AT = 20_000, 20_000  # rows multiplied at once; rows on which overlaps are measured
@@ -163,7 +165,7 @@ def _product(codes: Codes, weight: FloatArray | None, literals: Literals) -> Flo
 def candidates(found: Crossed, literals: Literals) -> list[Subgroup]:
     """Single conditions that stand out, and pairs worth their second condition, in order of their scores."""
     single = np.diagonal(found.z)
-    z = np.where(found.z >= np.maximum(np.maximum(single[:, None], single), 0.0) + SLACK, found.z, -np.inf)
+    z = np.where(found.z >= np.maximum(np.maximum(single[:, None], single), 0.0) + SLACK[0], found.z, -np.inf)
     np.fill_diagonal(z, np.where(single > 1.0, single, -np.inf))
     first, second = np.nonzero(np.isfinite(z))
     order = np.lexsort((second, first, first != second, -np.round(z[first, second], 9)))[:POOL]  # equal ones tie
@@ -191,7 +193,7 @@ def extended(
         z = np.round(score(n, s, outcome), 9)
         z[np.isin(literals.feature, [feature for feature, _, _ in pair.literals])] = -np.inf
         for i in np.argsort(-z, kind="stable")[:BRANCHES]:
-            if z[i] >= pair.z + SLACK:
+            if z[i] >= pair.z + SLACK[1]:
                 three = tuple(sorted((*pair.literals, literals.every[i])))
                 longer.setdefault(three, Subgroup(three, float(z[i]), float(n[i]), float(s[i])))
     return sorted([*pool, *longer.values()], key=lambda subgroup: (-round(subgroup.z, 9), len(subgroup.literals)))
