@@ -286,6 +286,11 @@ def _rows(text: str, section: Section) -> list[str]:
     return list(itertools.takewhile(lambda row: row.startswith("|"), rows))
 
 
+def _missing(page: Page, section: Section, line: Line) -> bool:
+    rows = [row for row in _rows(page.path.read_text(), section) if row.startswith(_row(line.design) + " ")]
+    return not rows or rows[0].endswith(" 0 |")
+
+
 def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
@@ -296,6 +301,7 @@ def main(page: Page, arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tables", type=int, help="simulated tables per line; if fewer than on the page, print only")
     parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="lines whose name contains TEXT")
     parser.add_argument("--processes", type=int, choices=range(1, PROCESSES + 1), default=PROCESSES)
+    parser.add_argument("--missing", action="store_true", help="only lines that were not run yet")
     parser.add_argument("--arrange", action="store_true", help="only put the lines on the page in order")
     parser.add_argument("--list", action="store_true", help="list the lines without running them")
     options = parser.parse_args(arguments)
@@ -307,6 +313,8 @@ def main(page: Page, arguments: Sequence[str] | None = None) -> None:
         return
     missed = 0
     for section, run in page.chosen(options.only):
+        if options.missing and not any(_missing(page, section, line) for line in run.lines):
+            continue
         if options.list:
             print(*(f"{section.title}: {line.name}" for line in run.lines), sep="\n")
             continue
