@@ -307,7 +307,8 @@ def main(page: Page, arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     script = sys.modules["__main__"].__spec__
     if script is not None and script.name.startswith("studies."):
-        page = importlib.import_module(script.name).PAGE  # workers can import the functions of a module, not of a script
+        # Worker processes can import the functions of a module, but not those of a script.
+        page = importlib.import_module(script.name).PAGE
     if options.arrange:
         page.path.write_text(arranged(page.path.read_text() if page.path.exists() else f"# {page.name}\n", page))
         return
