@@ -586,6 +586,20 @@ class ProxyEvidence(Evidence):
         self._require_proxy("assumption")
         return words.assumption(self)
 
+    @property
+    def ranged(self) -> bool:
+        """Whether the assumption leaves a range of disparities."""
+        return len(self.assumed_gammas) > 1 or self.assumed == "nothing"
+
+    def proxy_pages(self) -> dict[str, Columns]:
+        """The range and its interval before any point; then what the probabilities tell."""
+        without, later = (("disparity",), ("estimate", "reference")) if self.ranged else (("low", "high"), ())
+        columns = {name: values for name, values in self.table().items() if name not in without}
+        first = [name for name in words.PAGE if name in columns and name not in later]
+        rest = ["group", *(name for name in columns if name not in first)]
+        pages = {words.NUMBERS: first, words.FURTHER: rest}
+        return {title: {name: columns[name] for name in names} for title, names in pages.items()}
+
     def sensitivity(self, backend: str | None = None) -> Any:
         """The disparity, its interval and its p-value for each share gamma, one row per group and share.
 
