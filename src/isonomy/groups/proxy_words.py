@@ -88,19 +88,18 @@ def limits(r: Any) -> tuple[str, ...]:
 
 
 def null(plan: ProxyPlan) -> str:
-    metric, clause = phrases.noun(plan.measure.name), condition(plan.proxy.assumption, plan.proxy.shares)
+    metric, other, tolerance = phrases.noun(plan.measure.name), plan.against, plan.tolerance
     if plan.threshold is not None:
-        limit = phrases.number(plan.threshold)
-        return f"For each group, its rate is at least {limit} times that of {plan.against}, {clause}."
-    if plan.tolerance is None:
-        return f"For each group, its {metric} equals that of {plan.against}, {clause}."
-    amount = (
-        phrases.points(plan.tolerance) if plan.measure.binary and not plan.ratio else phrases.number(plan.tolerance)
-    )
-    if plan.ratio:
-        most = phrases.number(1.0 / plan.tolerance)
-        return f"For each group, its {metric} is {amount} to {most} times that of {plan.against}, {clause}."
-    return f"For each group, its {metric} differs from that of {plan.against} by at most {amount}, {clause}."
+        claim = f"its rate is at least {phrases.number(plan.threshold)} times that of {other}"
+    elif tolerance is None:
+        claim = f"its {metric} equals that of {other}"
+    elif plan.link.ratio:
+        ends = f"{phrases.number(tolerance)} to {phrases.number(1.0 / tolerance)}"
+        claim = f"its {metric} is {ends} times that of {other}"
+    else:
+        amount = (phrases.points if plan.measure.binary else phrases.number)(tolerance)
+        claim = f"its {metric} differs from that of {other} by at most {amount}"
+    return f"For each group, {claim}, {condition(plan.proxy.assumption, plan.proxy.shares)}."
 
 
 def findings(r: Any, against: str, points: bool, ratio: bool) -> tuple[str, ...]:
