@@ -428,6 +428,9 @@ def test_a_report_shows_the_range_before_any_point(assume: Any, first: list[str]
     ends = f"{100 * result.low[1]:.1f} to {100 * result.high[1]:.1f} points".replace("-", "−")
     assert (line[3] == ends) == (assume is None)
     assert (worked(result) == "") == (assume is None)
+    lines = [line for rows in result.plot().to_dict(validate=False)["datasets"].values() for line in rows]
+    marks = [line["disparity"] for line in lines if "disparity" in line and line["group"] == "g=b"]
+    assert (marks == [None]) == (assume is None)
 
 
 def test_what_is_not_shown_depends_on_what_is_known() -> None:
@@ -659,6 +662,7 @@ def test_bounds_that_meet_have_two_sided_limits() -> None:
     bounds, point = (flag(TABLE.with_columns(**certain), proxy(assume=kind)) for kind in ("nothing", "weighted"))
     assert bounds.low is not None
     np.testing.assert_allclose(bounds.low[1], point.disparity[1], rtol=1e-9)
+    np.testing.assert_allclose(bounds.pvalue[1], point.pvalue[1], rtol=1e-9)
     reach = 1.959963985 * point.standard_error[1]
     np.testing.assert_allclose([bounds.ci_low[1], bounds.ci_high[1]], point.disparity[1] + np.array([-1, 1]) * reach)
 
