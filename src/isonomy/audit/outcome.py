@@ -78,7 +78,7 @@ class AuditResult:
 
     def summary(self) -> str:
         """The audit in words."""
-        lines = [self.document.title, "", wording.headline(self.document.counts), ""]
+        lines = [self.document.title, "", self.document.headline, ""]
         lines += [f"[{entry.badge}] {entry.heading} ({entry.name})\n  {entry.lead}" for entry in self.entries]
         return "\n".join(lines)
 
@@ -86,7 +86,7 @@ class AuditResult:
         return self.summary()
 
     def __repr__(self) -> str:
-        return f"<AuditResult {self.document.title!r}: {wording.headline(self.document.counts)}>"
+        return f"<AuditResult {self.document.title!r}: {self.document.headline}>"
 
     def _repr_html_(self) -> str:
         """Notebook display: every question, its verdict and what decided it. Every label is text."""

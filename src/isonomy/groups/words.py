@@ -838,8 +838,8 @@ def impact_headings(r: AdverseImpactResult) -> dict[str, str]:
         "pvalue": "p‑value for equal rates",
         "verdict": f"Shown to be below {threshold}",
         "adjusted_pvalue": f"Adjusted p‑value for a ratio of {threshold} or more",
-        "shortfall": f"More {r.chosen} to reach {threshold}",
-        "shortfall_parity": f"More {r.chosen} to reach equal rates",
+        "shortfall": f"More needed to reach {threshold}",
+        "shortfall_parity": "More needed to reach equal rates",
     }
 
 
@@ -878,14 +878,10 @@ def impact_finding(r: AdverseImpactResult, i: int) -> str:
         f"or more gives {phrases.pvalue(r.adjusted_pvalue[i])}, adjusted for all categories."
     ]
     need, parity = r.shortfall[i], r.shortfall_parity[i]
-    more = f"{phrases.count(need or parity)} more {r.chosen}{weighted}"
-    if need > 0:
-        sentences.append(
-            f"With {more}, the ratio would have reached {threshold}; with {phrases.count(parity)} more, it would have "
-            "reached 1."
-        )
-    elif parity > 0:
-        sentences.append(f"With {more}, the ratio would have reached 1.")
+    if parity > 0:
+        first = f"{phrases.count(need)} more{weighted} to reach a ratio of {threshold}, and " if need > 0 else ""
+        end = "1" if need > 0 else "a ratio of 1"
+        sentences.append(f"It would take {first}{phrases.count(parity)} more{weighted} to reach {end}.")
     if r.deviations is not None and isfinite(r.deviations[i]) and r.fisher_pvalue is not None:
         sentences.append(
             f"The number {r.chosen} is {abs(float(r.deviations[i])):.1f} standard deviations "

@@ -73,7 +73,6 @@ def _page(document: Document, rows: int, fingerprint: str) -> str:
             fingerprint=fingerprint,
             running=running(document, fingerprint),
             printed=PRINTED,
-            headline=wording.headline(document.counts),
             suppression=wording.suppression(document.suppress_below),
             facts=[(visible(name), visible(value)) for name, value in document.facts],
             config=visible(document.config),
@@ -214,7 +213,7 @@ def outline(document: Document) -> str:
         for entry in document.entries
     ]
     head = Markup("<p><strong>{}</strong></p><p>{}</p>").format(
-        visible(document.title), wording.headline(document.counts)
+        visible(document.title), document.headline
     )
     columns = Markup("<thead><tr><th>Question</th><th>Verdict</th><th>What was found</th></tr></thead>")
     return head + Markup("<table>{}<tbody>{}</tbody></table>").format(columns, Markup("").join(rows))

@@ -185,12 +185,14 @@ def suppression(minimum: int) -> str:
     )
 
 
-def headline(tally: Mapping[str, int]) -> str:
+def headline(tally: Mapping[str, int], tests: int = 0) -> str:
+    """The verdicts in a sentence; ``tests``: how many tests there are, several of which may ask one question."""
     total = sum(tally.values())
     parts = [f"{n} {TALLIES[verdict][n != 1]}" for verdict, n in tally.items() if n]
     if not parts:
         return "Nothing was tested."
-    return f"{plural(total, 'question was', 'questions were')} tested: {phrases.listed(parts)}."
+    asked = f"asked in {tests:,} tests" if tests > total else "tested"
+    return f"{plural(total, 'question was', 'questions were')} {asked}: {phrases.listed(parts)}."
 
 
 def constant(columns: Collection[tuple[str, str]]) -> str:
