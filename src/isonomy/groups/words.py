@@ -120,7 +120,7 @@ def null(plan: FlagPlan) -> str:
         claim = f"{measured} {verbs[alternative]} {_amount(low, share)}"
     else:
         claim = f"{measured} lies between {_amount(low, share)} and {_amount(high, share)}"
-    return f"For each group, its {claim}{among}."
+    return f"For each group, {'each of its' if len(plan.measures) > 1 else 'its'} {claim}{among}."
 
 
 def joint_null(plan: ComparisonPlan, groups: int, null: float | None) -> str:
@@ -128,9 +128,9 @@ def joint_null(plan: ComparisonPlan, groups: int, null: float | None) -> str:
     several, (measured, equal, share, among) = len(plan.measures) > 1, _compared(plan)
     everywhere = f"In all {counted(groups, several)} at once" if groups > 1 else "In the one group tested"
     if equal and null == 0:
-        return f"{everywhere}, the {equal.format('equals')}{among}."
+        return f"{everywhere}, {'each of' if several else 'the'} {equal.format('equals')}{among}."
     value = "has the value given" if null is None else f"equals {_amount(null, share)}"
-    return f"{everywhere}, {measured} {value}{among}."
+    return f"{everywhere}, {'each of ' if several else ''}{measured} {value}{among}."
 
 
 def _compared(plan: ComparisonPlan) -> tuple[str, str, bool, str]:
