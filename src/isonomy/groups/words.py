@@ -399,8 +399,8 @@ register(
         "rough.",
         "constant_shares": "All rows that count have the same value in {groups}: the share is 0 % or 100 %, and its "
         "interval and p-value are rough.",
-        "constant_values": "All rows that count have the same value in {groups}, so chance cannot be judged: listed "
-        "but not tested.",
+        "constant_values": "Listed but not tested, because all rows that count have the same value, so chance cannot "
+        "be judged: {groups}.",
         "always_selected": "Everybody with outcome 1 was selected. If outcomes are known only for the selected, this "
         "is always so and says nothing; use ppv instead, the share with outcome 1 among the selected.",
         "skewed_groups": "The metric is too skewed for the number of rows in {groups} (about 30 times the squared "
@@ -408,18 +408,18 @@ register(
         "err too often, so there is no verdict.",
         "joint_skewed": "{metrics} is too skewed for the number of rows in the groups (about twice the squared "
         "skewness are needed), so the joint test has no verdict.",
-        "few_events": "Too few rows of one class, or too few scores out of order, are in {groups} to judge how far "
-        "chance moves the metric: listed but not tested.",
-        "few_for_factors": "There are too few people, or too few of one outcome in the reference, for the number of "
-        "factors in {groups}: listed but not tested. Name fewer factors.",
-        "zero_baseline": "The reference of {groups} is 0 (or its odds are infinite), so there is no ratio: listed but "
-        "not tested.",
-        "empty_groups": "No row that meets the metric's condition is in {groups}: listed but not tested.",
-        "unsupported_strata": "There is too little to compare within strata in {groups}: few strata have people on "
-        "both sides or, with weights or clusters, the strata have only a few rows each. Listed but not tested. Cut "
-        "numbers into bands, or compare with comparable people by regression.",
-        "undefined_metric": "The metric is undefined for {groups}, or for the reference: there is only one class or, "
-        "for a quantile, there are too many equal values. Listed but not tested.",
+        "few_events": "Listed but not tested, because too few rows of one class, or too few scores out of order, show "
+        "how far chance moves the metric: {groups}.",
+        "few_for_factors": "Listed but not tested, because there are too few people, or too few of one outcome in the "
+        "reference, for the number of factors: {groups}. Name fewer factors.",
+        "zero_baseline": "Listed but not tested, because the reference is 0 (or its odds are infinite), so there is no "
+        "ratio: {groups}.",
+        "empty_groups": "Listed but not tested, because no row meets the metric's condition: {groups}.",
+        "unsupported_strata": "Listed but not tested, because few strata have people on both sides or, with weights or "
+        "clusters, the strata have only a few rows each: {groups}. Cut numbers into bands, or compare with comparable "
+        "people by regression.",
+        "undefined_metric": "Listed but not tested, because the metric is undefined for the group or its reference "
+        "(there is only one class or, for a quantile, there are too many equal values): {groups}.",
         "null_outside_range": "The null hypothesis lies outside the range of the data for {groups}: p is 0 by "
         "convention.",
         "unbounded_intervals": "The interval is unbounded on at least one side for {groups}.",
@@ -606,7 +606,6 @@ STRATA_ASSUMED = (
 # The tables of a report.
 NUMBERS, BY_STRATUM = "The numbers", "The strata one by one"
 SOME_STRATA = "The largest strata, and those that differ most"
-ADJUSTED = {"estimate": "Adjusted estimate", "reference": "Adjusted reference"}
 _BANDS = 20  # bands listed in a sentence
 UNJUDGED = {
     True: "the tests for it assume that rows are independent and have equal weight.",
@@ -728,8 +727,8 @@ COMPARABLE_ASSUMED = (
     ),
 )
 COMPARABLE_NOTE = (
-    "The adjusted reference is what people of the reference with the same factors as the group's people get. The "
-    "estimate of the group minus the adjusted reference is the difference in the table. Raw numbers are not adjusted."
+    "The adjusted reference is the metric among people of the reference whose factors are like those of the group. The "
+    "disparity in the table compares the estimate, which is not adjusted, with the adjusted reference."
 )
 
 
@@ -739,11 +738,11 @@ register(
             f"Some people of {phrases.listed(note.groups)} have no comparable person in the reference: up to "
             f"{phrases.share(note.values['most'])} of a group. The table also has the difference without them."
         ),
-        "no_overlap": "More than a third of the people have no comparable person in the reference, or too few people "
-        "of the reference are comparable, in {groups}: listed but not tested. Name fewer factors, or another "
+        "no_overlap": "Listed but not tested, because more than a third of the people have no comparable person in the "
+        "reference, or too few people of the reference are comparable: {groups}. Name fewer factors, or another "
         "reference.",
-        "separated_outcomes": "The factors determine the outcome of the reference exactly, or nearly, so that no "
-        "regression can be fitted for {groups}: listed but not tested. Combine levels, or name fewer factors.",
+        "separated_outcomes": "Listed but not tested, because the factors determine the outcome of the reference "
+        "exactly, or nearly, so that no regression can be fitted: {groups}. Combine levels, or name fewer factors.",
         "strata_differ": lambda note: (
             f"The disparity differs between strata for {phrases.listed(note.groups)} "
             f"({'Breslow-Day test, Tarone correction' if note.values['scale'] == 'odds_ratio' else 'Cochran Q test'}): "

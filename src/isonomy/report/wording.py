@@ -124,11 +124,13 @@ def compared(changed: int, both: int, alone: int, moved: int, numbers: int) -> s
     """Two audits in a sentence: the tests in ``both``, and the ``numbers`` that were compared."""
     if not both:
         return "The audits have no test in common, so nothing was compared."
-    verdicts = plural(changed, "verdict", "verdicts") if changed else "No verdict"
+    verdicts = f"{plural(changed, 'verdict', 'verdicts') if changed else 'No verdict'} of {both:,} tests changed"
+    if both == 1:
+        verdicts = f"The verdict {'changed' if changed else 'did not change'}"
     mover = plural(moved, "number", "numbers") if moved else "no number"
     numeric = f"{mover} changed by more than chance explains" if numbers else "no number was compared"
     rest = f" {plural(alone, 'test is', 'tests are')} in one audit only." if alone else ""
-    return f"{verdicts} of {plural(both, 'test', 'tests')} changed; {numeric}.{rest}"
+    return f"{verdicts}; {numeric}.{rest}"
 
 
 def verdict_runs(verdicts: Sequence[str]) -> str:
