@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from isonomy.audit import state
 from isonomy.errors import ConfigError, UsageError
-from isonomy.report import Decided, Document, Entry, html, junit, markdown, wording
+from isonomy.report import Decided, Document, Entry, html, junit, markdown
 from isonomy.report.document import DATES, FINGERPRINT
 from isonomy.report.layout import Section
 from isonomy.report.render import browser, outline, print_pdf
