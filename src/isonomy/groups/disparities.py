@@ -674,7 +674,8 @@ class GroupEvidence(ProxyEvidence):
     def headings(self) -> Mapping[str, str]:
         """What readers call the columns, including computed ones and those adjusted within strata."""
         more = proxy_words.HEADINGS if self.proxy else words.WORKED_OUT
-        return {**Evidence.headings(self), **more, **(words.ADJUSTED if self.given else {})}
+        adjusted = () if not self.given else ("reference",) if self.model else ("estimate", "reference")
+        return {**Evidence.headings(self), **more, **{name: f"Adjusted {name}" for name in adjusted}}
 
     def units(self) -> Mapping[str, str]:
         """Shares in percent, and their differences in points."""
