@@ -202,10 +202,11 @@ class ProxyRows:
 
     ``means`` are those of p times (1, v, e, p') over all rows, by weight: first of rows without a known group, then of
     the members of each known group (the only line, if no group is known). e is v times y, less its mean ``center``. p
-    sums to 1. ``rows`` counts the rows of each line, ``mass`` sums their weights, and ``people`` is the mean weight.
+    sums to 1. The columns of ``source`` whose names start with ``stem`` were added. ``rows`` counts the rows of each line, ``mass`` sums their weights, and ``people`` is the mean weight.
     """
 
     source: Source
+    stem: str
     proxy: Proxy
     measure: Measure
     means: FloatArray
@@ -228,18 +229,18 @@ class ProxyRows:
     @cached_property
     def frame(self) -> Lazy:
         """The complete rows: p0, p1, ..., v, e, w, n (a line's rows), w times n, and their keys."""
-        source, proxy = self.source, self.proxy
+        source, proxy, stem = self.source, self.proxy, self.stem
         inside, value = self.measure.expressions()
         request = self.measure.request
         used = [*request.binary.values(), *request.numeric.values(), proxy.place, source.reading.weight, source.cluster]
-        whole = nw.col(_STATE) <= ROUGH
+        whole = nw.col(f"{stem} state") <= ROUGH
         for column in used:
             if isinstance(column, str):
                 whole = whole & ~missing(nw.col(column), source.schema[column])
             elif column is not None:
                 whole = whole & ~missing(number(column), nw.Float64())
         away, weight = value - self.center, source.weight * (1.0 / self.people)
-        keys = {"cluster": source.cluster, "place": proxy.place, "known": _KNOWN if proxy.known else None}
+        keys = {"cluster": source.cluster, "place": proxy.place, "known": f"{stem} known" if proxy.known else None}
         numbers = {
             "v": constant(1.0) if inside is None else either(inside, 1.0, 0.0),
             "e": away if inside is None else either(inside, away, 0.0),
@@ -248,7 +249,7 @@ class ProxyRows:
             "wn": weight * source.number,
         }
         return source.frame.filter(whole).select(
-            *(nw.col(f"{_P}{k}").alias(f"p{k}") for k in range(self.size)),
+            *(nw.col(f"{stem} {k}").alias(f"p{k}") for k in range(self.size)),
             *(expr.cast(nw.Float64).alias(name) for name, expr in numbers.items()),
             *(nw.col(column).alias(name) for name, column in keys.items() if column is not None),
         )
@@ -448,11 +449,11 @@ def _stacked(sums: Mapping[str, Any], size: int) -> FloatArray:
     return np.moveaxis(np.array([[np.asarray(sums[name]) for name in line] for line in names]), 2, 0)
 
 
-_P, _STATE, _KNOWN = "__proxy p", "__proxy state", "__proxy known"
+def _with_probabilities(source: Source, proxy: Proxy, stem: str) -> Source:
+    """The table with each group's probability, the state of a row's probabilities, and the code of a known group.
 
-
-def _with_probabilities(source: Source, proxy: Proxy) -> Source:
-    """The table with each group's probability, the state of a row's probabilities, and the code of a known group."""
+    The names of these columns start with ``stem``: see `ProxyRows.stem`.
+    """
     columns = list(proxy.probabilities.values())
     raw, rest = [number(column) for column in columns], proxy.other is not None
     total = reduce(add, raw)
@@ -462,26 +463,27 @@ def _with_probabilities(source: Source, proxy: Proxy) -> Source:
     state: nw.Expr = nw.when(off > EXACT).then(nw.lit(ROUGH)).otherwise(nw.lit(GOOD))
     for condition, kind in ((off > ROUNDED, UNEQUAL), (outside, OUTSIDE), (absent, ABSENT)):
         state = nw.when(condition).then(nw.lit(kind)).otherwise(state)
-    whole = nw.col(f"{_P}all")
-    staged = {_STATE: state, f"{_P}all": either(total > 1.0, total, 1.0) if rest else total}
+    whole = nw.col(f"{stem} sum")
+    staged = {f"{stem} state": state, f"{stem} sum": either(total > 1.0, total, 1.0) if rest else total}
     if proxy.known is not None:
         label, code = nw.col(proxy.known).cast(nw.String), nw.lit(MISNAMED)
         for k, group in ((UNKNOWN, ""), *enumerate(proxy.groups)):
             code = nw.when(label == group).then(nw.lit(k)).otherwise(code)
         code = nw.when(label.is_null()).then(nw.lit(UNKNOWN)).otherwise(code)
-        staged[_KNOWN] = code
+        staged[f"{stem} known"] = code
     p = [column / whole for column in raw] + ([(whole - total) / whole] if rest else [])
-    return source.with_columns(staged).with_columns({f"{_P}{k}": part for k, part in enumerate(p)})
+    return source.with_columns(staged).with_columns({f"{stem} {k}": part for k, part in enumerate(p)})
 
 
 def read_proxies(source: Source, proxy: Proxy, measure: Measure) -> ProxyRows:
     """The first pass: checks the probabilities and sums them."""
-    staged, size = _with_probabilities(source, proxy), len(proxy.groups)
+    stem, size = source.fresh("proxy"), len(proxy.groups)
+    staged = _with_probabilities(source, proxy, stem)
     inside, value = measure.expressions()
     v = constant(1.0) if inside is None else either(inside, 1.0, 0.0)
     y = value if inside is None else either(inside, value, 0.0)
-    keys = {"state": nw.col(_STATE)} | ({"known": nw.col(_KNOWN)} if proxy.known else {})
-    products = _products([nw.col(f"{_P}{k}") for k in range(size)], v, y)
+    keys = {"state": nw.col(f"{stem} state")} | ({"known": nw.col(f"{stem} known")} if proxy.known else {})
+    products = _products([nw.col(f"{stem} {k}") for k in range(size)], v, y)
     labels = {"place": proxy.place} if proxy.place else {}
     sample = staged.cells(replace(measure.request, keys=keys, values=products, labels=labels))
     measure.refuse_absent(sample)
@@ -492,7 +494,7 @@ def read_proxies(source: Source, proxy: Proxy, measure: Measure) -> ProxyRows:
     lines = state <= ROUGH
     known = np.asarray(sample.columns["known"])[lines] if proxy.known else np.full(int(lines.sum()), UNKNOWN)
     if (known == MISNAMED).any():
-        labeled = staged.frame.filter(nw.col(_KNOWN) == MISNAMED).select(nw.col(str(proxy.known)).cast(nw.String))
+        labeled = staged.frame.filter(nw.col(f"{stem} known") == MISNAMED).select(nw.col(str(proxy.known)).cast(nw.String))
         label = str(collect(labeled.head(1)).item(0, 0))
         groups = f"{near(label, proxy.groups)} Groups: {', '.join(proxy.groups)}."
         raise UsageError(f"known: {label!r} is not a group of the proxy.{groups}")
@@ -507,6 +509,7 @@ def read_proxies(source: Source, proxy: Proxy, measure: Measure) -> ProxyRows:
     means[..., 2] -= center * means[..., 1]
     return ProxyRows(
         staged,
+        stem,
         proxy,
         measure,
         means / mass,

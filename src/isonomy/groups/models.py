@@ -204,10 +204,10 @@ class ModelPlan:
         unit: set[str] = set()
         for i, bound in enumerate(self.measures):
             for place, part in enumerate(bound):
-                binary |= {_named(role, i): name for role, name in part.request.binary.items()}
-                numeric |= {_named(role, i): name for role, name in part.request.numeric.items()}
+                binary |= {self.named(role, i): name for role, name in part.request.binary.items()}
+                numeric |= {self.named(role, i): name for role, name in part.request.numeric.items()}
                 values |= {f"{role} {i} {place}": expr for role, expr in part.request.values.items()}
-                unit |= {_named(role, i) for role in part.request.probabilities}
+                unit |= {self.named(role, i) for role in part.request.probabilities}
         keys = {}
         if isinstance(self.reference, Group):
             keys["reference"] = mark(belongs(self.reference, self.grouping, self.source.schema))
@@ -221,11 +221,15 @@ class ModelPlan:
         )
         return self.source.rows(request) if request.numeric or values else self.source.cells(request)
 
+    def named(self, role: str, i: int) -> str:
+        """Models share the outcome, and nothing else."""
+        return role if role == "outcome" else f"{role} of {list(self.models)[i]}"
+
     def evaluation(self, sample: Sample, i: int, place: int) -> tuple[BoolArray, Evaluate]:
         """The lines that a model's metric counts, and what evaluates it."""
         bound, mass = self.measures[i][place], np.asarray(sample.mass, dtype=float)
         request = bound.request
-        own = {role: sample.columns[_named(role, i)] for role in (*request.binary, *request.numeric)}
+        own = {role: sample.columns[self.named(role, i)] for role in (*request.binary, *request.numeric)}
         own |= {role: sample.columns[f"{role} {i} {place}"] for role in request.values}
         mine = replace(sample, columns=own)
         inside, value, roles = bound.inside(mine), bound.value(mine), {}
@@ -296,11 +300,6 @@ class ModelPlan:
             "status": tuple(map(Status, status)),
             "shares": (self.metrics[place] in RATES,) * len(sets),
         }
-
-
-def _named(role: str, model: int) -> str:
-    """Models share the outcome, and nothing else."""
-    return role if role == "outcome" else f"{role} {model}"
 
 
 def _test(

@@ -247,8 +247,9 @@ class Evidence(ABC):
 
     def keys(self) -> tuple[tuple[object, ...], ...]:
         """What each line is about: lines of two audits with equal keys are compared."""
-        columns = [getattr(self, name) for name, c in self.declared().items() if c.name in KEYS]
-        return tuple(zip(self.groups, *columns, strict=True))
+        columns = [self.groups, *(getattr(self, name) for name, c in self.declared().items() if c.name in KEYS)]
+        lines = max(map(len, columns))  # groups may be about other numbers than the lines
+        return tuple(zip(*(column for column in columns if len(column) == lines), strict=True))
 
     def movement(self) -> Movement | str:
         """The numbers that two audits compare, or a sentence that says why they are not compared."""
