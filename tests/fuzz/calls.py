@@ -189,7 +189,9 @@ def public() -> list[Public]:
             {"metric": "mae", "reference": "rest"},
         ),
         Public("Monitor", _monitored, both, {"metric": "accuracy", "tolerance": 0.05}),
-        Public("monitor, a mean", iso.monitor, both | {"prediction": "s", "batch": "f"}, {"metric": "mae"}, shared=("f",)),
+        Public(
+            "monitor, a mean", iso.monitor, both | {"prediction": "s", "batch": "f"}, {"metric": "mae"}, shared=("f",)
+        ),
         Public("monitor", iso.monitor, both | {"batch": "f"}, {"metric": "tpr"}, shared=("f",)),
         Public(
             "discover",

@@ -41,7 +41,9 @@ def renamed(rng: Rng, data: pl.DataFrame, names: list[str]) -> tuple[pl.DataFram
 
 def typed(rng: Rng, data: pl.DataFrame) -> pl.DataFrame:
     """The table with some columns in other types with the same values."""
-    return data.with_columns(_typed(rng, data[name]) for name in data.columns if name not in AS_IS and rng.random() < 0.4)
+    return data.with_columns(
+        _typed(rng, data[name]) for name in data.columns if name not in AS_IS and rng.random() < 0.4
+    )
 
 
 def _typed(rng: Rng, column: pl.Series) -> pl.Series:

@@ -292,7 +292,9 @@ def _shown(drawn: Mapping[str, Any]) -> str:
 
 
 def _parameters(call: Public) -> list[str]:
-    wrapped = {"y", "shares", "known", "place", "by", "pair"} & set(call.columns) or {"Monitor"} & {call.name}  # names of the sweep's own
+    wrapped = {"y", "shares", "known", "place", "by", "pair"} & set(call.columns) or {"Monitor"} & {
+        call.name
+    }  # names of the sweep's own
     target = getattr(iso, call.name.partition(",")[0].replace("Monitor", "monitor")) if wrapped else call.function
     names = []
     for name, parameter in inspect.signature(target).parameters.items():
