@@ -156,11 +156,11 @@ def swept(seed: int) -> Outcome:
         "strange": lambda: _changed(rng, seed, call, forms.strange),
         "edges": lambda: _changed(rng, seed, call, forms.edges),
         "groups": lambda: _groups(rng, seed, call),
-        "counts": lambda: _counts(rng, seed, call),
+        "counts": lambda: _counts(seed, place),
         "designs": lambda: _designs(rng, seed, call),
     }
     fits = "y" in call.columns
-    weights = np.array([3, 3, 1, 1, 1, 2, 4, 6, 3 * fits, 4, 2, 3, 3, 2 * (not fits), 2 * (not fits)])
+    weights = np.array([3, 3, 1, 1, 1, 2, 4, 6, 3 * fits, 4, 2, 3, 3, 1 - fits, 2 - 2 * fits])
     return kinds[str(rng.choice(list(kinds), p=weights / weights.sum()))]()
 
 
@@ -232,14 +232,20 @@ def _groups(rng: np.random.Generator, seed: int, call: Public) -> Outcome:
     return _made(seed, call, "groups", lambda: call.function(table(), **columns, **call.options), None, str(groups))
 
 
-def _counts(rng: np.random.Generator, seed: int, call: Public) -> Outcome:
-    """A line that stands for k rows gives the answer of k rows; with weights that are all the same, too."""
-    times = table()["k"].to_numpy() if rng.random() < 0.7 else np.full(len(table()), int(rng.integers(1, 4)))
-    whole = call.function(table()[np.repeat(np.arange(len(times)), times)], **call.columns, **call.options)
-    options = {"count": "times", **call.columns, **call.options}
-    truth = None if call.ordered or options["count"] != "times" else numbers(whole)
-    data = table().with_columns(times=times)
-    return _made(seed, call, "counts", lambda: call.function(data, **options), truth, "")
+@cache
+def _repeated(place: int) -> list[float]:
+    """The answer of a call on a table with k copies of each row."""
+    call = calls()[place]
+    rows = table()[np.repeat(np.arange(len(table())), table()["k"].to_numpy())]
+    return numbers(call.function(rows, **call.columns, **call.options))
+
+
+def _counts(seed: int, place: int) -> Outcome:
+    """A line that stands for k rows gives the answer of k rows."""
+    call = calls()[place]
+    truth = None if call.ordered or {"count", "weight"} & set(call.columns) else _repeated(place)
+    options = {"count": "k", **call.columns, **call.options}
+    return _made(seed, call, "counts", lambda: call.function(table(), **options), truth, "")
 
 
 def _designs(rng: np.random.Generator, seed: int, call: Public) -> Outcome:
@@ -292,9 +298,8 @@ def _shown(drawn: Mapping[str, Any]) -> str:
 
 
 def _parameters(call: Public) -> list[str]:
-    wrapped = {"y", "shares", "known", "place", "by", "pair"} & set(call.columns) or {"Monitor"} & {
-        call.name
-    }  # names of the sweep's own
+    # Names of the sweep's own.
+    wrapped = {"y", "shares", "known", "place", "by", "pair"} & set(call.columns) or {"Monitor"} & {call.name}
     target = getattr(iso, call.name.partition(",")[0].replace("Monitor", "monitor")) if wrapped else call.function
     names = []
     for name, parameter in inspect.signature(target).parameters.items():
@@ -325,9 +330,9 @@ def _made(
                 with suppress(iso.errors.NotEnoughData):  # small groups cannot be withheld: others need their numbers
                     published = answer.published(20)
                     published.to_json()
-                    if seed % 4 == 0:
+                    if seed % 8 == 0:
                         _explore(published)
-            if seed % 4 == 0:
+            if seed % 8 == 0:
                 _explore(answer)
         if b"illegal value" in printed[0]:  # LAPACK was given NaN
             outcome, detail = "wrong", f"{printed[0][:80]!r} {detail}"

@@ -200,7 +200,8 @@ class ProxyRows:
 
     ``means`` are those of p times (1, v, e, p') over all rows, by weight: first of rows without a known group, then of
     the members of each known group (the only line, if no group is known). e is v times y, less its mean ``center``. p
-    sums to 1. The columns of ``source`` that begin with ``stem`` were added. ``rows`` counts the rows of each line, ``mass`` sums their weights, and ``people`` is the mean weight.
+    sums to 1. ``rows`` counts the rows of each line, ``mass`` sums their weights, and ``people`` is the mean weight.
+    ``stem`` begins the names of the columns added to ``source``.
     """
 
     source: Source
