@@ -176,6 +176,12 @@ FOUND: dict[str, Any] = {
         ).shrunk(),
         "shrunk: the result has no groups",
     ),
+    "a region of one group": (
+        lambda: iso.certify(
+            table().with_columns(g=pl.int_range(pl.len()) < 1), metric="selection_rate", prediction="p", groups="g"
+        ).projections(),
+        "projections: a joint test with 0 degrees of freedom has no region",
+    ),
     "a mapping as bandwidth": (
         lambda: iso.calibration_metrics(table(), outcome="y", score="s", groups="g", bandwidth=MAPPED),
         r"bandwidth: \{1: 2\} is not allowed",
