@@ -17,12 +17,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from isonomy.errors import NotEnoughData
 from isonomy.frames.groups import CONDITION, Group
+from isonomy.inference import Verdict
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.status import Status
 from isonomy.results.phrases import Note
 
 if TYPE_CHECKING:
@@ -153,6 +156,37 @@ def _telling(size: FloatArray, hidden: BoolArray, named: BoolArray, minimum: int
     return telling
 
 
+def leaves_few(groups: Sequence[Group], size: FloatArray, rows: FloatArray | float | None, minimum: int) -> BoolArray:
+    """The named groups that all rows but a few are in: these few follow by subtraction, and no line is about them."""
+    named = np.array([any(name == CONDITION for name, _ in group.items) for group in groups], dtype=bool)
+    others = np.full(len(groups), np.nan) if rows is None else rows - size
+    return named & (others > 0) & (others < minimum)
+
+
+def few_in_reference(minimum: int) -> NotEnoughData:
+    return NotEnoughData(
+        f"reference: the group that others are compared with has fewer than {minimum:,} rows, the minimum for "
+        "publication, or would reveal one that has. Every comparison would reveal its numbers; choose another "
+        "reference."
+    )
+
+
+def hide_lines(columns: Mapping[str, Any], small: BoolArray) -> dict[str, Any]:
+    """Columns without their small lines: NaN, or the empty value of the type."""
+    hidden: dict[str, Any] = {}
+    for name, values in columns.items():
+        if isinstance(values, tuple):
+            kinds = set(map(type, values))
+            empty = Verdict.INCONCLUSIVE if Verdict in kinds else Status.SUPPRESSED if Status in kinds else ""
+            hidden[name] = tuple(empty if hide else value for value, hide in zip(values, small, strict=True))
+        else:
+            hidden[name] = values & ~small if values.dtype == bool else np.where(small, np.nan, values)
+        if name.endswith("adjusted_pvalue"):  # adjusting may give several lines the number of a withheld one
+            told = values[..., small]
+            hidden[name] = np.where(np.isin(values, told[told < 1]), np.nan, hidden[name])
+    return hidden
+
+
 # ---- what the tests of an audit publish together
 
 
@@ -184,8 +218,7 @@ def family_notes(results: Mapping[str, Evidence], minimum: int) -> dict[str, tup
             near[first.test][second.where].add(first.group.label)
             near[second.test][first.where].add(second.group.label)
     for count in counts:
-        everybody = results[count.test].provenance.rows
-        if CONDITION in count.columns and everybody and 0 < everybody - count.rows < minimum:
+        if leaves_few([count.group], np.array([count.rows]), results[count.test].provenance.rows, minimum).any():
             near[count.test][f"{count.test}: all rows"].add(count.group.label)
     notes: dict[str, tuple[Note, ...]] = {}
     for name, result in results.items():
