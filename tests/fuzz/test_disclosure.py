@@ -513,6 +513,17 @@ def test_what_tests_tell_together_is_named(name: str, tmp_path: Path) -> None:
     assert all("None" not in note.text for note in told)
 
 
+def test_conditions_of_about_as_many_other_people_tell_nothing(tmp_path: Path) -> None:
+    """300 and 303 people, of whom 30 and 150 were selected: neither condition holds whenever the other does."""
+    place = np.arange(900)
+    table = pl.DataFrame({"x": place, "p": ((place < 300) & (place % 10 == 0)) | ((place >= 300) & (place % 2 == 0))})
+    named = '{{name = "{}", where = [{{column = "x", op = "{}", value = {}}}]}}'
+    groups = ", ".join(named.format(*part) for part in (("first", "<", 300), ("last", ">=", 597)))
+    text = f'[columns]\ngroups = [{groups}]\nprediction = "p"\n[[tests]]\nkind = "flag"\nmetric = "selection_rate"\n'
+    result, _ = run(tmp_path, text, table)
+    assert not [note for one in result.results.values() for note in one.notes if note.code == "near_counts"]
+
+
 def test_tests_of_the_same_rows_tell_nothing_together(tmp_path: Path) -> None:
     text = '[columns]\ngroups = ["g"]\nprediction = "p"\n[[tests]]\nkind = "flag"\nmetric = "selection_rate"\n'
     result, _ = run(tmp_path, f'{text}[[tests]]\nkind = "adverse_impact"\n', counted().filter(pl.col("g") != "e"))

@@ -130,7 +130,7 @@ def compare_models(
     columns = join_tables([plan.compare(sample, *pair, alpha, min_size) for pair in pairs])
     for name in ("pvalue", "disparity_pvalue"):
         columns[name.replace("pvalue", "adjusted_pvalue")] = adjust(columns[name], "holm")
-    about = {"models": tuple(plan.models), "reference": plan.reference, "rows": sample.rows}
+    about: dict[str, Any] = {"models": tuple(plan.models), "reference": plan.reference, "rows": sample.rows}
     return ModelComparison(**columns, **about, alpha=alpha, backend=plan.source.backend)
 
 
