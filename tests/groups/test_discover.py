@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,9 @@ def test_the_numbers_are_those_of_flag_on_the_held_out_rows(monkeypatch: pytest.
             np.testing.assert_allclose(getattr(again, field), getattr(result, field)[places], rtol=1e-10)
 
 
-def test_each_half_is_adjusted_by_holm_and_doubled(table: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_half_is_adjusted_by_weighted_holm_and_doubled(
+    table: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
     parts: list[Any] = []
     original = MODULE.joined
 
@@ -134,9 +137,12 @@ def test_each_half_is_adjusted_by_holm_and_doubled(table: pl.DataFrame, monkeypa
     monkeypatch.setattr(MODULE, "joined", joined)
     found(table)
     for part in parts:
-        p = np.sort(part["pvalue"])
-        holm = np.minimum(np.maximum.accumulate(p * np.arange(p.size, 0, -1)), 1.0)
-        np.testing.assert_allclose(np.sort(part["adjusted_pvalue"]), np.minimum(2 * holm, 1.0))
+        p, weight, places = part["pvalue"], 1.0 / np.arange(1, part["pvalue"].size + 1), range(part["pvalue"].size)
+        # Every intersection of the hypotheses, by Bonferroni's test with the weights of its members.
+        sets = [list(some) for k in places for some in combinations(places, k + 1)]
+        tests = {tuple(some): (p[some] / weight[some]).min() * weight[some].sum() for some in sets}
+        closed = [max(value for some, value in tests.items() if i in some) for i in places]
+        np.testing.assert_allclose(part["adjusted_pvalue"], np.minimum(2 * np.array(closed), 1.0))
 
 
 def test_clusters_are_halved_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
