@@ -34,7 +34,7 @@ from isonomy.inference.multiplicity import adjust
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from studies.lines import Asked, Line, Number, Page, Run, Section, at_most, each, main
 
-TABLES = 1_000
+TABLES, DESIGNED = 1_000, 300
 LEVELS, NUMBERS, BINS = (2, 3, 4, 5, 6, 2, 3, 4, 5, 6), 10, 8
 SHOWN = at_most(0.05)
 # Coverage of intervals, several of which share a table.
@@ -236,7 +236,7 @@ def _null(rows: int, correlation: float, law: str, hard: str = "", *, every: boo
 def _designed(rows: int, law: str, designs: str) -> Run:
     line = Line((f"{rows:,}", law, designs or "plain"), (SHOWN, COVERED))
     draw = each(partial(nothing, rows=rows, correlation=0.5, law=law, designs=designs))
-    return Run((line,), draw, TABLES, means)
+    return Run((line,), draw, TABLES if not designs else DESIGNED, means)
 
 
 def means(outcomes: FloatArray) -> list[Number]:

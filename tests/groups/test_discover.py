@@ -124,9 +124,7 @@ def test_the_numbers_are_those_of_flag_on_the_held_out_rows(monkeypatch: pytest.
             np.testing.assert_allclose(getattr(again, field), getattr(result, field)[places], rtol=1e-10)
 
 
-def test_each_half_is_adjusted_by_weighted_holm_and_doubled(
-    table: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_half_has_weighted_holm_pvalues_times_two(table: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     parts: list[Any] = []
     original = MODULE.joined
 

@@ -2,8 +2,9 @@
 
 ``evidence="crossfit"``: the rows are halved at random. What the search finds in one half is tested by `flag` in the
 other, and the other way round. Given the half that was searched, the hypotheses and their order are fixed: each half
-errs with probability at most alpha / 2, as Holm's p-values of a half, weighted by that order, are doubled. (One family of both halves is not proven to
-keep alpha: the number of true hypotheses in one list depends on the rows that test the other.)
+errs with probability at most alpha / 2, as Holm's p-values of a half, weighted by that order, are doubled. (One family
+of both halves is not proven to keep alpha: the number of true hypotheses in one list depends on the rows that test the
+other.)
 
 ``evidence="all"``: subgroups are searched and tested in all rows. With M subgroups that could have been named, p-values
 are those of Fisher's exact test times M, and intervals have the level alpha / M.
