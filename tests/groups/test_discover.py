@@ -344,6 +344,16 @@ def test_numbers_with_few_values_keep_them(table: pl.DataFrame) -> None:
     assert found(low).labels[0] == "children < 2"
 
 
+def test_numbers_of_single_precision_have_short_names(table: pl.DataFrame) -> None:
+    size = (pl.col("children").cast(pl.Float32) + 1.2).cast(pl.Float32).alias("size")
+    lower = pl.when(pl.col("children") == 2).then(0).otherwise(pl.col("approved")).alias("approved")
+    result = found(table.with_columns(size, lower), features=["size", "sex"])
+    assert result.labels[0] == "size=3.2"
+    (condition,) = result.groups_found[:1]
+    again = iso.flag(table.with_columns(size), metric="selection_rate", prediction="approved", groups=condition)
+    assert again.size[0] == table.filter(pl.col("children") == 2).height
+
+
 def test_identifiers_are_left_out_with_a_note(table: pl.DataFrame) -> None:
     data = table.with_columns(pl.arange(0, len(table)).cast(pl.String).alias("id"), pl.lit(1).alias("one"))
     result = found(data, features=[*FEATURES, "id", "one"])
@@ -448,6 +458,7 @@ def test_subgroups_that_differ_by_few_rows_are_not_both_listed(table: pl.DataFra
         ({"features": ["person", "sex"], "cluster": "person"}, "features: 'person' is the cluster"),
         ({"features": ["age", "amount"], "metric": iso.Metric("a", value=iso.col("amount"))}, "used by the metric"),
         ({"features": []}, "features: none given"),
+        ({"prediction": "region", "features": "sex"}, "prediction: column 'region' is String; it must hold 0 and 1"),
         ({"features": ["sexx"]}, "features: .*'sex'"),
         ({"features": iso.where("x", iso.col("age"))}, "where"),
         ({"features": "id"}, "features: nothing to make subgroups of"),

@@ -353,15 +353,22 @@ class CodedFeature:
             return (self.name, None), [Comparison(self.name, "is missing")]
         if self.values and first == last:
             value = self.values[first]
-            item = (CONDITION, self.name) if self.condition and value else (self.name, value)
+            item = (CONDITION, self.name) if self.condition and value else (self.name, short(value))
             return item, [*compared, Comparison(self.name, "==", value)]
         edges = [int(edge) if float(edge).is_integer() and abs(edge) < 2**53 else edge for edge in self.edges]
         low, high = edges[first - 1] if first else None, edges[last] if last < len(edges) else None
         compared += [] if low is None else [Comparison(self.name, ">=", low)]
         if high is not None or (absent and self.floating):  # NaN compares as larger than any number
             compared.append(Comparison(self.name, "<", LARGEST if high is None else high))
-        ends = Cut(self.name, tuple(edge for edge in (low, high) if edge is not None))
+        ends = Cut(self.name, tuple(short(edge) for edge in (low, high) if edge is not None))
         return (self.name, ends.labels[low is not None]), compared
+
+
+def short(value: Any) -> Any:
+    """3.2 in a name, where single precision made 3.200000047683716 of it; any other value as it is."""
+    if not isinstance(value, float) or abs(value) > np.finfo(np.float32).max or np.float32(value) != value:
+        return value
+    return float(str(np.float32(value)))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -416,6 +423,7 @@ def needs(source: Source, metric: str | Metric, name: str) -> bool:
 def read(plan: DiscoverPlan) -> CodedRows:
     """Two passes: the values of each feature, then the bin of each row, a byte per feature."""
     source, (condition, value) = plan.source, plan.measure.expressions()
+    source.check(replace(plan.measure.request, grouping=plan.grouping))
     within = source.filter(~missing(value, nw.Float64()) & (nw.lit(True) if condition is None else condition))
     total, rows = (int(part.sums({}, {})[COUNT].sum()) for part in (source, within))
     if total > MOST_ROWS:
@@ -426,7 +434,6 @@ def read(plan: DiscoverPlan) -> CodedRows:
     searched = rows if plan.evidence == "all" else rows // 2
     least = max(plan.fewest, round(plan.search.min_share * searched))
     cuts = plan.search.cuts or (FINE if searched > MANY else COARSE)
-    source.check(replace(plan.measure.request, grouping=plan.grouping))
     pairs = zip(plan.grouping.dimensions, plan.specs, strict=True)
     coded = {dimension.name: code_feature(within, dimension, spec, least, cuts) for dimension, spec in pairs}
     features = tuple(feature for feature in coded.values() if feature is not None)
