@@ -33,7 +33,7 @@ from isonomy.inference.multiplicity import adjust as adjusted
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import normal_isf
-from isonomy.options import Alpha, Column, Form, Names, Number, Power, RowOptions, Seeded, Whole, check
+from isonomy.options import Alpha, Column, Names, Number, Power, RowOptions, Seeded, Whole, check
 from isonomy.results import POOLED, Columns, Evidence, Note, column, note_if, open_call, question
 
 if TYPE_CHECKING:
