@@ -157,7 +157,7 @@ def test_a_null_partition_has_no_group(reader: dict[str, Any], folder: Path) -> 
 @pytest.mark.parametrize("engine", ["polars-lazy", "duckdb"], indirect=True)
 def test_a_column_that_tells_people_apart(engine: Any, people: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isonomy.frames.groups.MOST_LEVELS", 500)
-    with pytest.raises(iso.errors.UsageError, match=r"'user' has \d+ different values; at most 500 groups"):
+    with pytest.raises(iso.errors.UsageError, match=r"'user' has at least \d+ different values; at most 500 groups"):
         iso.flag(engine(people.to_dict()), metric="selection_rate", prediction="decision", groups="user")
 
 

@@ -111,7 +111,10 @@ class VoteMoments:
             square = [np.bincount(table.indices, table.data**2, 2 * BINS)[:BINS] for table in tables]
             return replace(moments, square=np.stack(square), tables=tables)
         pairs = [*combinations(range(size), 2)] if spanning else []
-        blocks = {(a, b): _products(tables[a], tables[b], by_outcome=by_outcome) for a, b in (*pairs, *((g, g) for g in range(size)))}
+        blocks = {
+            (a, b): _products(tables[a], tables[b], by_outcome=by_outcome)
+            for a, b in (*pairs, *((g, g) for g in range(size)))
+        }
         square = [np.diagonal(blocks[g, g][0, 0]) for g in range(size)]
         cubes = np.zeros((4, size, BINS))
         for g, table in enumerate(tables):
