@@ -93,7 +93,7 @@ def test_doubled_rows_in_one_cluster_change_nothing() -> None:
     assert limits(iso.flag(twice, **roles))["g=b"] == pytest.approx(single["g=b"], rel=1e-10)
 
 
-@pytest.mark.parametrize("tables", [100, pytest.param(200, marks=pytest.mark.validity)])
+@pytest.mark.parametrize("tables", [140, pytest.param(200, marks=pytest.mark.validity)])
 def test_clusters_and_weights_are_covered_as_promised(tables: int) -> None:
     """Twenty branches with rates of their own, and weights: 95 % intervals cover the rate in 95 % of tables.
 
