@@ -75,7 +75,7 @@ def assumption(r: Any) -> str:
 
 
 def null(plan: ProxyPlan) -> str:
-    metric, clause = phrases.noun(plan.measure.name), condition(plan.proxy.assumption, plan.assumed)
+    metric, clause = phrases.noun(plan.measure.name), condition(plan.proxy.assumption, plan.proxy.shares)
     if plan.threshold is not None:
         limit = phrases.number(plan.threshold)
         return f"For each group, its rate is at least {limit} times that of {plan.against}, {clause}."

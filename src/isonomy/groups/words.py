@@ -193,7 +193,7 @@ def _shown(r: FlagResult, i: int) -> str:
         beyond = BEYOND.get(side)
         return f"Shown not to {beyond} the reference by more than the tolerance." if beyond else WITHIN
     if r.tolerance is not None:
-        return "Neither a difference larger than the tolerance nor one within it was shown."
+        return "These data neither show a difference larger than the tolerance nor rule one out."
     if side in HIGHER:
         return f"The test was one-sided: it was not shown that the value is {HIGHER[side]}."
     differ = f"Not shown to differ from {r.tested}" if r.tested else "No difference was shown"
@@ -737,7 +737,7 @@ register(
     {
         "lacking_people": lambda note: (
             f"Some people of {phrases.listed(note.groups)} have no comparable person in the reference: up to "
-            f"{phrases.share(note.values['most'])} of a group. The table of flag also has the difference without them."
+            f"{phrases.share(note.values['most'])} of a group. The table also has the difference without them."
         ),
         "no_overlap": "More than a third of the people have no comparable person in the reference, or too few people "
         "of the reference are comparable, in {groups}: listed but not tested. Name fewer factors, or another "
@@ -849,6 +849,10 @@ def impact_overview(r: AdverseImpactResult, others: Sequence[int], compared: int
         (f"The observed impact ratio is below {threshold} for", r.below_threshold),
         ("A difference from equal rates was shown for", r.difference_shown),
         (f"A ratio below {threshold} was shown for", [verdict is Verdict.VIOLATION for verdict in r.verdicts]),
+        (
+            f"A ratio of at least {threshold} was shown for",
+            [verdict is Verdict.WITHIN_TOLERANCE for verdict in r.verdicts],
+        ),
     )
     named = [(text, phrases.listed([r.labels[i] for i in order if fact[i]]) or "no category") for text, fact in facts]
     return " ".join([f"{compared:,} categories were compared.", *(f"{text} {names}." for text, names in named)])

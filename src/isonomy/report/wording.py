@@ -53,8 +53,7 @@ NEXT = {
         "Repeat the audit when the model, the population or the data change.",
     ),
     "inconclusive": (
-        "Do not report this as equal treatment: the data show neither that the groups differ by more than the "
-        "tolerance nor that they do not.",
+        "Do not report this as equal treatment: the data do not rule out a difference larger than the tolerance.",
         "Collect more rows if the question matters: the intervals show which differences these data cannot rule out.",
     ),
     "failed": ("Correct what the message names, and run the audit again.",),
