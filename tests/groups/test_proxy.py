@@ -429,6 +429,7 @@ def test_a_report_shows_the_range_before_any_point(assume: Any, first: list[str]
     assert (line[3] == ends) == (assume is None)
     assert (worked(result) == "") == (assume is None)
     lines = [line for rows in result.plot().to_dict(validate=False)["datasets"].values() for line in rows]
+    assert isinstance(result.movement(), str) == (assume is None)
     marks = [line["disparity"] for line in lines if "disparity" in line and line["group"] == "g=b"]
     assert (marks == [None]) == (assume is None)
 

@@ -32,7 +32,7 @@ from isonomy.numerics.arrays import BoolArray, FloatArray, ObjectArray
 from isonomy.numerics.roots import bisection
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import normal_isf, normal_sf
-from isonomy.results import Columns, Evidence, Note, Plan, Provenance, column, note_if
+from isonomy.results import Columns, Evidence, Movement, Note, Plan, Provenance, column, note_if, phrases
 from isonomy.results.evidence import as_frame
 
 FEWEST_DF = 9.0  # degrees of freedom below which a variance rests on fewer than ten effective rows or clusters
@@ -595,6 +595,10 @@ class ProxyEvidence(Evidence):
         rest = ["group", *(name for name in columns if name not in first)]
         pages = {words.NUMBERS: first, words.FURTHER: rest}
         return {title: {name: columns[name] for name in names} for title, names in pages.items()}
+
+    def movement(self) -> Movement | str:
+        """The numbers that two audits compare; a range has none."""
+        return phrases.VERDICTS_ALONE if self.ranged else Evidence.movement(self)
 
     def sensitivity(self, backend: str | None = None) -> Any:
         """The disparity, its interval and its p-value for each share gamma, one row per group and share.
