@@ -102,7 +102,7 @@ class ProxyPlan(Plan):
     @property
     def unequal(self) -> str:
         """ "weighted" for a share of 0, "linear" for 1: each can show only one side of a tolerance."""
-        return {(0.0,): "weighted", (1.0,): "linear"}.get(self.proxy.shares, "")
+        return "weighted" if self.proxy.shares == (0.0,) else "linear" if self.proxy.shares == (1.0,) else ""
 
 
 def plan_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any], **chosen: Any) -> ProxyPlan:
@@ -348,8 +348,8 @@ def estimate(rows: ProxyRows, plan: ProxyPlan) -> tuple[dict[str, Any], Answer, 
     if proxy.random:
         right, enough = points["validated"], rows.rows[1:] >= FEWEST_KNOWN
         enough = enough & (plan.reference < 0 or enough[plan.reference])
-        ends = dict(zip(("", "_low", "_high"), (disparity(right), *right.effect.limits(plan.alpha)), strict=True))
-        columns |= {f"validated{end}": np.where(enough, part, np.nan) for end, part in ends.items()}
+        parts = dict(zip(("", "_low", "_high"), (disparity(right), *right.effect.limits(plan.alpha)), strict=True))
+        columns |= {f"validated{end}": np.where(enough, part, np.nan) for end, part in parts.items()}
     return columns, answer, bracket
 
 
