@@ -401,7 +401,9 @@ def _message(path: Keys, items: list[ErrorDetails], raw: Mapping[str, object]) -
         allowed, moved = _allowed(first["loc"]), _moved(path, raw)
         if moved:
             return f"it has moved; {moved}. Allowed: {', '.join(allowed)}."
-        return f"unknown key.{near(str(path[-1]), allowed)} Allowed: {', '.join(allowed)}."
+        shared = path[0] == "tests" and len(path) == 3 and path[-1] in Data.model_fields
+        hint = " Write it under [data]: it applies to all tests." if shared else near(str(path[-1]), allowed)
+        return f"unknown key.{hint} Allowed: {', '.join(allowed)}."
     if path == ("tests",) and {"missing", "too_short"} & set(kinds):
         return "there are no tests; write at least one [[tests]] table, or remove the # from one in the file."
     if "missing" in kinds:

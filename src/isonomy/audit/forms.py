@@ -441,8 +441,9 @@ FORMS: dict[str, Written] = {
         str | list[str] | Annotated[dict[str, str], AfterValidator(_no_condition)],
         named=True,
     ),
-    "split": Written(str, named=True, words=("independent",)),
-    "observed_effects": Written(dict[str, Annotated[list[float], Field(min_length=2, max_length=2)]]),
+    "observed_effects": Written(
+        str | dict[str, Annotated[list[float], Field(min_length=2, max_length=2)]], named=True, words=("independent",)
+    ),
     "seed": Written(
         Annotated[int, Field(ge=0)] | None,
         note="The test's own seed. Default: a seed made from the audit's seed and the test's id.",
