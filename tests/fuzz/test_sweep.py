@@ -6,6 +6,7 @@ import json
 import math
 import time
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,18 @@ def test_hostile_calls_end_in_a_clear_error_or_the_right_number() -> None:
     assert {"right", "error"} <= {one.outcome for one in outcomes}
 
 
+@cache
+def crowded() -> pl.DataFrame:
+    plain = table()
+    strangers = [name for name in internal_names() if name not in plain.columns]
+    return plain.with_columns(plain["x"].shuffle(i).alias(name) for i, name in enumerate(strangers))
+
+
 @pytest.mark.parametrize("place", range(len(public())), ids=[call.name for call in public()])
 def test_columns_under_the_packages_own_names_change_no_number(place: int) -> None:
     """All of them at once, in addition to the columns used, and with the values of other columns."""
     call = public()[place]
-    plain = table()
-    strangers = [name for name in internal_names() if name not in plain.columns]
-    crowded = plain.with_columns(plain["x"].shuffle(i).alias(name) for i, name in enumerate(strangers))
-    answer = numbers(call.function(crowded, **call.columns, **call.options))
+    answer = numbers(call.function(crowded(), **call.columns, **call.options))
     np.testing.assert_allclose(answer, expected(place), rtol=1e-9, atol=1e-12)
 
 

@@ -485,17 +485,19 @@ class MonitorPlan(Plan):
         return tuple(batch_request(self, measure) for measure in self.measures)
 
     @cached_property
+    def counted(self) -> tuple[Request, ...]:
+        return tuple(r for r, m in zip(self.metric_requests, self.measures, strict=True) if m.binary)
+
+    @cached_property
     def shared(self) -> Request | None:
-        counted = [r for r, m in zip(self.metric_requests, self.measures, strict=True) if m.binary]
-        return shared_cells(counted) if len(counted) > 1 else None
+        return shared_cells(self.counted)
 
     @property
     def requests(self) -> tuple[Request, ...]:
         """The grouped passes; those of people are made by person, and not shared."""
         if self.source.cluster is not None:
-            return self.metric_requests[:0]
-        counted = [r for r, m in zip(self.metric_requests, self.measures, strict=True) if m.binary]
-        return tuple(counted) if self.shared is None else (self.shared,)
+            return ()
+        return self.counted if self.shared is None else (self.shared,)
 
 
 # ---- read: see `isonomy.monitoring.read`
