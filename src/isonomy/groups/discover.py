@@ -755,7 +755,7 @@ class DiscoverResult(FlagResult):
     ``counted`` that of all subgroups that could have been named (``evidence="all"``).
     """
 
-    never_shown = discover_words.LIMITS
+    never_shown, headline = discover_words.LIMITS, Evidence.headline
 
     people: FloatArray = column("Share of all rows", name="share")
     found: tuple[str, ...] = column("Found in half", withheld=False)
@@ -807,12 +807,6 @@ class DiscoverResult(FlagResult):
     def answered(self) -> bool:
         """Whether anything was tested; a search in which nothing stands out is an answer too."""
         return not self.labels or bool(np.isfinite(self.pvalue).any())
-
-    def headline(self) -> str:
-        """The verdict as a sentence."""
-        if not self.answered:
-            return Evidence.headline(self)
-        return self.definition.verdict(self.verdict.value, beyond=self.tolerance is not None)
 
     def findings(self) -> tuple[str, ...]:
         """An overview, then the subgroups, worst first, and how they were tested."""
