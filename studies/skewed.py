@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-
 from scipy import stats
 
 import isonomy as iso
