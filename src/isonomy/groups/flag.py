@@ -357,7 +357,8 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
     if plan.hypothesis is not None:
         with np.errstate(all="ignore"):
             widened = Wald(disparity, error / np.sqrt(moments.narrow), effects.df)
-            skewed &= ~(widened.test(plan.hypothesis)[1] <= OVERWHELMING * plan.alpha / max(among, 1) ** ROOT)
+            largest = np.maximum(pvalue, widened.test(plan.hypothesis)[1])
+            skewed &= ~(largest <= OVERWHELMING * plan.alpha / max(among, 1) ** ROOT)
     facts = [
         (m.name, m.binary, kind in RATES, kind in ERRORS)
         for m, kind in zip(plan.measures, listed(plan.metric), strict=True)
