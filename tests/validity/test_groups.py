@@ -84,7 +84,9 @@ def test_means_of_few_or_skewed_rows_keep_the_level_and_are_judged(name: str) ->
 
 
 @pytest.mark.validity
-@pytest.mark.parametrize("name", ["5 groups of 300 with rare large losses", "200 amounts among 95 % zeros, exponential"])
+@pytest.mark.parametrize(
+    "name", ["5 groups of 300 with rare large losses", "200 amounts among 95 % zeros, exponential"]
+)
 def test_groups_that_lack_the_rare_amounts_are_not_judged(name: str) -> None:
     outcome = skewed.PAGE.find("`flag` of means").find(name).measure(40)[0]
     assert outcome[0] == 0.0  # violations

@@ -25,7 +25,9 @@ def test_real_likelihood_of_zeros_and_ones_is_the_binary_one() -> None:
 def test_rows_that_deviate_equally_carry_the_spread() -> None:
     values = np.repeat([-2.0, 0.0, 2.0], [5, 90, 5])
     assert real(values).carrying == pytest.approx(0.1, rel=1e-12)
-    assert real(np.array([-2.0, 0.0, 2.0]), weights=np.array([5.0, 90.0, 5.0])).carrying == pytest.approx(0.1, rel=1e-12)
+    assert real(np.array([-2.0, 0.0, 2.0]), weights=np.array([5.0, 90.0, 5.0])).carrying == pytest.approx(
+        0.1, rel=1e-12
+    )
     exponential = np.random.default_rng(0).exponential(size=200_000)
     assert real(exponential).carrying == pytest.approx((2.0 / np.e) ** 2, rel=0.02)
 
