@@ -90,6 +90,16 @@ def test_means_of_few_or_skewed_rows_keep_the_level_and_are_judged(name: str) ->
     assert float(values[2]) < 0.8  # without a verdict
 
 
+@pytest.mark.validity
+@pytest.mark.parametrize(
+    "name", ["5 groups of 300 with rare large losses", "200 amounts among 95 % zeros, exponential"]
+)
+def test_groups_that_lack_the_rare_amounts_are_not_judged(name: str) -> None:
+    outcome = skewed.PAGE.find("`flag` of means").find(name).measure(40)[0]
+    assert outcome[0] == 0.0  # violations
+    assert float(outcome[2]) > 0.9  # without a verdict
+
+
 def test_few_cases_in_clusters_keep_the_level_and_are_found() -> None:
     section = skewed.PAGE.find("few cases in 60 clusters")
     assert not section.find("rate 0.02, correlation 0.05").missed(60)

@@ -568,10 +568,14 @@ def likelihoods(solvers: Sequence[Solver]) -> Parts:
 
 
 class ErrorMoments(NamedTuple):
-    """The third moment and the variance of each difference, Welch's degrees of freedom, and the bend of skewed ones."""
+    """The third moment and the variance of each difference, Welch's degrees of freedom, and the bend of skewed ones.
+
+    ``narrow`` is the share of that variance that the rows of the two sides show themselves.
+    """
 
     third: FloatArray
     variance: FloatArray
+    narrow: FloatArray
     df: FloatArray
     bend: Bend
 
@@ -583,7 +587,7 @@ def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: i
     the worst of its pairs. The degrees of freedom of pairs and of strata are part of their law. Clusters and
     comparable people have no law for skewed differences, nor has a likelihood that the call chose.
     """
-    third, variance, df = np.tile([[0.0], [1.0], [np.inf]], tested.size)
+    third, variance, narrow, df = np.tile([[0.0], [1.0], [1.0], [np.inf]], tested.size)
     law = Bend(np.zeros((2, tested.size)), np.zeros((2, tested.size)), np.zeros(tested.size, dtype=bool))
     start = 0
     for solver in solvers:
@@ -599,6 +603,7 @@ def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: i
             mine, theirs = (Contribution(*(part[local] for part in half)) for half in plain.contributions(side))
             whole, best = combined([mine, theirs]), solver.reference.to.best
             third[places], variance[places] = whole[:2]
+            narrow[places] = np.sum(np.nan_to_num([mine.variance, theirs.variance]), axis=0) / whole.variance
             pairs = every_pair(local.size) if best and local.size > 1 else None
             if pairs is not None:
                 thirds, variances = (part[pairs[0]] + part[pairs[1]] for part in whole[:2])
@@ -612,7 +617,7 @@ def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: i
                 share, corrected = side.means.carrying, side.strata is None
                 bent = bend(mine, theirs, alpha, tests, pairs, carrying=share, corrected=corrected)
                 law.excess[:, places], law.level[:, places], law.trusted[places] = bent
-    return ErrorMoments(third, variance, df, law)
+    return ErrorMoments(third, variance, narrow, df, law)
 
 
 # ---- the metric itself
