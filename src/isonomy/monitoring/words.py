@@ -118,10 +118,6 @@ def null(plan: MonitorPlan) -> str:
     return f"{text[:1].upper()}{text[1:]}, on average over the batches."
 
 
-def _lower(result: MonitorResult, j: int) -> bool:
-    return bool(result.disparity[j] < (0.0 if result.scale == "difference" else 1.0))
-
-
 def _apart(result: MonitorResult, j: int) -> str:
     """The disparity with its interval."""
     value, low, high = (float(x[j]) for x in (result.disparity, result.ci_low, result.ci_high))
@@ -140,7 +136,7 @@ def headline(result: MonitorResult) -> str:
         tolerant = result.tolerance is not None
         return result.definition.verdict(result.verdict.value, tolerant=tolerant)
     j = result.worst_first[0]
-    way = "lower" if _lower(result, j) else "higher"
+    way = "lower" if result.disparity[j] < (0.0 if result.scale == "difference" else 1.0) else "higher"
     beyond = " by more than the tolerance" if result.tolerance is not None else ""
     return (
         f"{badge}: {over[:1].lower()}{over[1:]}, the {phrases.noun(result.metrics[j])} of {result.labels[j]} was {way} "
