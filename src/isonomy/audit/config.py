@@ -20,6 +20,7 @@ from pydantic import AfterValidator, BaseModel, Discriminator, Field, Validation
 from pydantic.json_schema import GenerateJsonSchema
 
 from isonomy.audit.forms import (
+    MADE,
     Condition,
     FileTable,
     GroupSpec,
@@ -135,7 +136,7 @@ def model_of(function: Callable[..., object]) -> type[Test]:
         description = f"Add the table of the result's method {name}() below its own."
         fields[name] = (bool, Field(default=False, description=description))
     summary = (inspect.getdoc(function) or "").partition("\n")[0]
-    model = create_model(kind.title().replace("_", ""), __base__=Test, __doc__=summary, **fields)
+    model = create_model(kind.title().replace("_", ""), __base__=Test, __doc__=summary, **MADE, **fields)
     model.further = further
     return model
 

@@ -201,9 +201,11 @@ class ProxyRows:
     ``means`` are those of p times (1, v, e, p') over all rows, by weight: first of rows without a known group, then of
     the members of each known group (the only line, if no group is known). e is v times y, less its mean ``center``. p
     sums to 1. ``rows`` counts the rows of each line, ``mass`` sums their weights, and ``people`` is the mean weight.
+    ``stem`` begins the names of the columns added to ``source``.
     """
 
     source: Source
+    stem: str
     proxy: Proxy
     measure: Measure
     means: FloatArray
@@ -227,10 +229,10 @@ class ProxyRows:
     def frame(self) -> Lazy:
         """The complete rows: p0, p1, ..., v, e, w, n (a line's rows), w times n, and their keys."""
         source, reading = self.source, self.source.reading
-        numbers = {name: f"{STAGED}{name}" for name in ("v", "y", *(f"p{k}" for k in range(self.size)))}
+        numbers = {name: f"{self.stem}{name}" for name in ("v", "y", *(f"p{k}" for k in range(self.size)))}
         used = {"w": reading.weight, "n": reading.count}
         keys = {"cluster": source.cluster, "place": self.proxy.place}
-        keys["known"] = f"{STAGED}known" if self.proxy.known else None
+        keys["known"] = f"{self.stem}known" if self.proxy.known else None
         frame = source.complete_rows(
             numbers | {name: column for name, column in used.items() if column is not None},
             {name: column for name, column in keys.items() if column is not None},
@@ -426,10 +428,7 @@ def _stacked(sums: Mapping[str, Any], size: int) -> FloatArray:
     return np.moveaxis(np.array([[np.asarray(sums[name]) for name in line] for line in names]), 2, 0)
 
 
-STAGED = "__proxy "  # what the columns of `_staged` begin with
-
-
-def _staged(source: Source, proxy: Proxy, measure: Measure) -> Source:
+def _staged(source: Source, proxy: Proxy, measure: Measure, stem: str) -> Source:
     """The table with p of each group, v, y, the state of a row's probabilities, and the code of a known group."""
     columns = list(proxy.probabilities.values())
     raw, rest = [number(column) for column in columns], proxy.other is not None
@@ -449,18 +448,19 @@ def _staged(source: Source, proxy: Proxy, measure: Measure) -> Source:
         for k, group in ((UNKNOWN, ""), *enumerate(proxy.groups)):
             code = nw.when(label == group).then(nw.lit(k)).otherwise(code)
         staged["known"] = nw.when(label.is_null()).then(nw.lit(UNKNOWN)).otherwise(code)
-    whole = nw.col(f"{STAGED}total")
+    whole = nw.col(f"{stem}total")
     p = [column / whole for column in raw] + ([(whole - total) / whole] if rest else [])
-    named = {f"{STAGED}{name}": column for name, column in staged.items()}
-    return source.with_columns(named).with_columns({f"{STAGED}p{k}": part for k, part in enumerate(p)})
+    named = {f"{stem}{name}": column for name, column in staged.items()}
+    return source.with_columns(named).with_columns({f"{stem}p{k}": part for k, part in enumerate(p)})
 
 
 def read_proxies(source: Source, proxy: Proxy, measure: Measure) -> ProxyRows:
     """The first pass: checks the probabilities and sums them."""
-    staged, size = _staged(source, proxy, measure), len(proxy.groups)
-    column = {name: nw.col(f"{STAGED}{name}") for name in ("state", "v", "y", "known")}
+    stem, size = source.fresh("proxy "), len(proxy.groups)
+    staged = _staged(source, proxy, measure, stem)
+    column = {name: nw.col(f"{stem}{name}") for name in ("state", "v", "y", "known")}
     keys = {name: column[name] for name in ("state", "known") if name == "state" or proxy.known}
-    products = _products([nw.col(f"{STAGED}p{k}") for k in range(size)], column["v"], column["y"])
+    products = _products([nw.col(f"{stem}p{k}") for k in range(size)], column["v"], column["y"])
     labels = {"place": proxy.place} if proxy.place else {}
     sample = staged.cells(replace(measure.request, keys=keys, values=products, labels=labels))
     measure.refuse_absent(sample)
@@ -486,7 +486,9 @@ def read_proxies(source: Source, proxy: Proxy, measure: Measure) -> ProxyRows:
     center = float(total / inside_mass)
     means[..., 2] -= center * means[..., 1]
     people = 1.0 if sample.design is None else sample.design.people
-    return ProxyRows(staged, proxy, measure, means / mass, rows, float(mass), center, people, rows_in[ROUGH], dropped)
+    return ProxyRows(
+        staged, stem, proxy, measure, means / mass, rows, float(mass), center, people, rows_in[ROUGH], dropped
+    )
 
 
 def _refuse_states(source: Source, proxy: Proxy, rows: Mapping[int, float]) -> None:

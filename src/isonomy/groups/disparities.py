@@ -621,7 +621,7 @@ class GroupEvidence(ProxyEvidence):
     def table(self) -> Columns:
         """One row per group and metric."""
         if self.proxy:
-            without = ("metric", "size", "n", "statistic")
+            without = ("metric", "size", "n", "statistic", "design_effect")
             return {name: v for name, v in Evidence.table(self).items() if name not in without}
         columns = dict(Evidence.table(self))
         if self.estimate_low is not None:  # next to the estimate
@@ -652,6 +652,8 @@ class GroupEvidence(ProxyEvidence):
 
     def pages(self) -> Mapping[str, Columns]:
         """Within strata, the table and, if any are listed, the strata with unadjusted numbers; otherwise empty."""
+        if self.proxy:
+            return self.proxy_pages()
         strata: dict[str, Any] = {} if self.effects is None else dict(self._by_stratum(self.effects))
         number = len(strata.get("stratum", ()))
         if not number:
@@ -728,7 +730,7 @@ class GroupEvidence(ProxyEvidence):
 
     def limits(self) -> tuple[str, ...]:
         """What this result does not show."""
-        more = proxy_words.LIMITS if self.proxy else (words.LEGITIMATE,) if self.given else ()
+        more = proxy_words.limits(self) if self.proxy else (words.LEGITIMATE,) if self.given else ()
         return (*self.never_shown, *more)
 
     # Disclosure.
