@@ -31,7 +31,8 @@ def test_a_gloss_has_the_audit_s_own_words_and_says_what_counts() -> None:
     text = gloss(options, ["approved of those who repay"])
     assert text.startswith("Approved of those who repay (tpr): the share selected among those with outcome 1. ")
     assert "Here, selected means that deny is no, and outcome 1 means that the column 'repaid' is 1." in text
-    assert gloss({"metric": "selection_rate", "prediction": "call", "positive": "yes"}).endswith("the column 'call' is yes.")
+    labeled = {"metric": "selection_rate", "prediction": "call", "positive": "yes"}
+    assert gloss(labeled).endswith("the column 'call' is yes.")
     assert "its weight, the column PWGTP" in gloss({"metric": "tpr", "weight": "PWGTP"})
 
 
