@@ -30,8 +30,9 @@ def test_a_gloss_has_the_audit_s_own_words_and_says_what_counts() -> None:
     options = {"metric": "tpr", "prediction": "deny is no", "outcome": "repaid"}
     text = gloss(options, ["approved of those who repay"])
     assert text.startswith("Approved of those who repay (tpr): the share selected among those with outcome 1. ")
-    assert "Here, selected means that deny is no. Here, outcome 1 means that repaid is 1." in text
-    assert gloss({"metric": "selection_rate", "prediction": "call", "positive": "yes"}).endswith("call is yes.")
+    assert "Here, selected means that deny is no, and outcome 1 means that the column 'repaid' is 1." in text
+    labeled = {"metric": "selection_rate", "prediction": "call", "positive": "yes"}
+    assert gloss(labeled).endswith("the column 'call' is yes.")
     assert "its weight, the column PWGTP" in gloss({"metric": "tpr", "weight": "PWGTP"})
 
 
@@ -80,7 +81,7 @@ def test_a_word_inside_another_word_needs_no_explanation() -> None:
 def test_the_words_for_a_positive_decision_are_used_everywhere() -> None:
     text = gloss({"metric": "tpr", "prediction": "ok", "outcome": "repaid"}, chosen="approved")
     assert "the share approved among those with outcome 1" in text
-    assert "Here, approved means that ok is 1." in text
+    assert "Here, approved means that the column 'ok' is 1, and" in text
     assert "selected" not in text
 
 

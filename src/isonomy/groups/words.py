@@ -120,22 +120,28 @@ def null(plan: FlagPlan) -> str:
         claim = f"{measured} {verbs[alternative]} {_amount(low, share)}"
     else:
         claim = f"{measured} lies between {_amount(low, share)} and {_amount(high, share)}"
-    return f"For each group, {'each of its' if len(plan.measures) > 1 else 'its'} {claim}{among}."
+    where = f" and each metric ({_metrics(plan)})" if len(plan.measures) > 1 else ""
+    return f"For each group{where}, its {claim}{among}."
 
 
 def joint_null(plan: ComparisonPlan, groups: int, null: float | None) -> str:
     """The null hypothesis about all groups; ``null`` is None if it differs between groups."""
     several, (measured, equal, share, among) = len(plan.measures) > 1, _compared(plan)
     everywhere = f"In all {counted(groups, several)} at once" if groups > 1 else "In the one group tested"
+    listed = f" ({_metrics(plan)})" if several else ""
     if equal and null == 0:
-        return f"{everywhere}, {'each of' if several else 'the'} {equal.format('equals')}{among}."
+        return f"{everywhere}{listed}, the {equal.format('equals')}{among}."
     value = "has the value given" if null is None else f"equals {_amount(null, share)}"
-    return f"{everywhere}, {'each of ' if several else ''}{measured} {value}{among}."
+    return f"{everywhere}{listed}, {measured} {value}{among}."
+
+
+def _metrics(plan: ComparisonPlan) -> str:
+    return metric_nouns(map(attrgetter("name"), plan.measures))
 
 
 def _compared(plan: ComparisonPlan) -> tuple[str, str, bool, str]:
     """What a disparity is; 'selection rate {} that of the population' for differences; if it is in points; for whom."""
-    names, value = metric_nouns(map(attrgetter("name"), plan.measures)), plan.target.to.is_value
+    names, value = "value" if len(plan.measures) > 1 else _metrics(plan), plan.target.to.is_value
     other = reference(plan.target)
     measured = comparison(names, other, plan.base_scale, value=value, sigma=plan.sigma)
     plain = plan.base_scale == "difference" and plan.sigma is None

@@ -193,13 +193,10 @@ class Document:
         """The entries, with those together that ask the same question of the same rows on different scales."""
         asked: list[tuple[object, list[Entry]]] = []
         for entry in self.entries:
-            scales = [entries for key, entries in asked if key == entry.asked and entry.scale not in _scales(entries)]
+            same = [entries for key, entries in asked if key == entry.asked]
+            scales = [entries for entries in same if entry.scale not in [other.scale for other in entries]]
             if scales and entry.scale is not None:
                 scales[0].append(entry)
             else:
                 asked.append((entry.asked, [entry]))
         return [entries for _, entries in asked]
-
-
-def _scales(entries: list[Entry]) -> list[str | None]:
-    return [entry.scale for entry in entries]

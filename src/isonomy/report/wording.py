@@ -257,8 +257,9 @@ def gloss(
     meanings = [f"{name[:1].upper()}{name[1:]}{named[word]}: {explained[word]}." for word, name in words.items()]
     meaning = question.meaning(options) if callable(question.meaning) else question.meaning
     meaning = meaning.replace("selected means", f"{chosen} means")
-    roles = _roles(options, " ".join([*question.speaks_of, *(GLOSSARY[word] for word in words)]), chosen)
-    return " ".join(filter(None, [meaning, *meanings, *roles, adjusted(options), phrases.designed(options)]))
+    roles = list(_roles(options, " ".join([*question.speaks_of, *(GLOSSARY[word] for word in words)]), chosen))
+    here = f"Here, {', and '.join(roles)}." if roles else ""
+    return " ".join(filter(None, [meaning, *meanings, here, adjusted(options), phrases.designed(options)]))
 
 
 def adjusted(options: Mapping[str, object]) -> str:
@@ -274,8 +275,8 @@ def _roles(options: Mapping[str, object], meanings: str, chosen: str) -> Iterato
     for role, word in (("prediction", "selected"), ("outcome", "outcome 1")):
         column = options.get(role)
         if isinstance(column, str) and word in meanings:
-            condition = column if " is " in column and "(" not in column else f"{column} is {one}"
-            yield f"Here, {chosen if word == 'selected' else word} means that {condition}."
+            condition = column if " is " in column and "(" not in column else f"the column {column!r} is {one}"
+            yield f"{chosen if word == 'selected' else word} means that {condition}"
 
 
 def reading(text: str) -> tuple[tuple[str, str], ...]:
