@@ -114,6 +114,7 @@ NAMED: Any = iso.where("n", iso.col("x") > 0)
 MAPPED: Any = {1: 2}
 NAMELESS: Any = [None]
 WRONG_LOSS: Any = iso.col("y")
+WRONG_REFERENCE: Any = iso.Metric("m", iso.col("v"))
 FOUND: dict[str, Any] = {
     "batches of lists": (
         lambda: iso.monitor(
@@ -175,6 +176,12 @@ FOUND: dict[str, Any] = {
             table(), metric="brier", outcome="y", score="s", features=["x"], cluster="u", min_size=5, rng=0
         ).shrunk(),
         "shrunk: the result has no groups",
+    ),
+    "a metric as reference": (
+        lambda: iso.monitor(
+            table(), metric="tpr", outcome="y", prediction="p", groups="g", batch="f", reference=WRONG_REFERENCE
+        ),
+        "reference: Metric",
     ),
     "a region of one group": (
         lambda: iso.certify(

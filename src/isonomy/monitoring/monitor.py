@@ -399,7 +399,7 @@ class MonitorPlan(Plan):
             f"reference: {reference!r} is not allowed in monitor; the best group may change from batch to batch. Give "
             "'rest', a group or a number.",
         )
-        named = reference in ("rest", "population") if isinstance(reference, str) else Number().admits(number)
+        named = reference in ("rest", "population") if isinstance(reference, str) else number is not None
         if not named and self.group is None:
             raise UnknownOption("reference", reference, ("rest", "population", "a number", "a mapping"))
         empty = isinstance(reference, Mapping) and not reference
@@ -444,7 +444,7 @@ class MonitorPlan(Plan):
     @property
     def number(self) -> float | None:
         """The reference, if it is a number."""
-        return None if isinstance(self.reference, (str, Mapping, Group)) else float(self.reference)
+        return float(self.reference) if Number().admits(self.reference) else None  # type: ignore[arg-type]
 
     @cached_property
     def group(self) -> Group | None:
