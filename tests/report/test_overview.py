@@ -87,7 +87,7 @@ def test_a_question_on_several_scales_counts_once() -> None:
     asked = document(entries=(*scales, impact))
     assert asked.counts["violation"] == 1
     assert sum(asked.tally.values()) == 3  # the files still count tests
-    assert "1 question was tested: 1 difference shown." in html(asked)
+    assert "1 question was asked in 3 tests: 1 difference shown." in html(asked)
     assert document(entries=(scales[0], replace(scales[0], name="again"))).counts["violation"] == 2
 
 

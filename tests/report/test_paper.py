@@ -52,7 +52,8 @@ printf '<</test-1 [5 0 R /XYZ 0 7 0]\\n/test-2 [%s 0 R /XYZ 0 7 0]\\n' $second >
     fake.chmod(0o755)
     monkeypatch.setenv("ISONOMY_BROWSER", str(fake))
     (tmp_path / "report.html").write_text(html(document()), encoding="utf-8")
-    print_pdf(tmp_path / "report.html", tmp_path / "report.pdf")
+    monkeypatch.chdir(tmp_path)
+    print_pdf(Path("report.html"), Path("report.pdf"))
     assert len((tmp_path / "printings").read_text().split()) == 3
     printed = (tmp_path / "printed.html").read_text()
     for name, number in (("test-1", 1), ("test-2", 2)):

@@ -20,6 +20,7 @@ from isonomy.frames.metrics import ERRORS, Measure, Metric, listed, measure
 from isonomy.frames.proxies import GRID, PowerSums, Proxy, ProxyRows, read_proxies
 from isonomy.groups import proxy_words as words
 from isonomy.groups.likelihood import proxies as estimators
+from isonomy.groups.likelihood.means import IDENTITY, LINKS, LOG, Link
 from isonomy.groups.likelihood.proxies import POPULATION, REST, Estimator, Family
 from isonomy.groups.options import NO_DIFFERENCE, To, reference_of
 from isonomy.inference import Verdict, conclude, inside, rejected
@@ -61,7 +62,7 @@ class ProxyPlan(Plan):
     proxy: Proxy
     measure: Measure
     reference: int
-    ratio: bool
+    link: Link
     tolerance: float | None
     alpha: float
     adjust: str
@@ -72,7 +73,7 @@ class ProxyPlan(Plan):
     def __post_init__(self) -> None:
         self.proxy.check(self.source)
         if self.proxy.assumption == "nothing":
-            if not self.measure.binary or self.ratio:
+            if not self.measure.binary or self.link.ratio:
                 raise UsageError(
                     'assume: "nothing" bounds differences of 0/1 metrics; a ratio, or a metric without known limits, '
                     "has no bounds."
@@ -94,8 +95,8 @@ class ProxyPlan(Plan):
     @property
     def hypothesis(self) -> Hypothesis:
         if self.tolerance is None:
-            return Hypothesis(float(self.ratio), float(self.ratio), "two-sided")
-        low, high = (self.tolerance, 1.0 / self.tolerance) if self.ratio else (-self.tolerance, self.tolerance)
+            return Hypothesis(self.link.equal, self.link.equal, "two-sided")
+        low, high = (self.tolerance, 1.0 / self.tolerance) if self.link.ratio else (-self.tolerance, self.tolerance)
         return Hypothesis(low, high, "outside")
 
     @property
@@ -129,7 +130,7 @@ def plan_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any], **ch
 
 def flag_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any]) -> ProxyPlan:
     """The plan of `flag`."""
-    metrics, ratio, tolerance = listed(options["metric"]), options["scale"] == "ratio", options["tolerance"]
+    metrics, tolerance, link = listed(options["metric"]), options["tolerance"], LINKS.get(options["scale"], IDENTITY)
     if len(metrics) > 1:
         raise UsageError(f"metric: several metrics are not available with groups=iso.proxy({proxy.name!r}, ...).")
     bound = measure(
@@ -137,15 +138,15 @@ def flag_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any]) -> P
     )
     if bound.functional:
         raise UsageError(f"metric: {bound.name!r} is not available by probability; rates and means are.")
-    refuse_percent(bound.binary and not ratio, tolerance)
-    if ratio and tolerance is not None and not 0 < tolerance < 1:
+    refuse_percent(bound.binary and not link.ratio, tolerance)
+    if link.ratio and tolerance is not None and not 0 < tolerance < 1:
         raise UsageError(
             f"tolerance: {tolerance!r} is not allowed for scale='ratio'; give a ratio between 0 and 1: 0.8 tolerates "
             "ratios from 0.8 to 1.25."
         )
     name = metrics[0].name if isinstance(metrics[0], Metric) else metrics[0]
     lower = name in ERRORS if options["better"] is None else options["better"] == "lower"
-    return plan_by_proxy(source, proxy, options, measure=bound, ratio=ratio, tolerance=tolerance, lower=lower)
+    return plan_by_proxy(source, proxy, options, measure=bound, link=link, tolerance=tolerance, lower=lower)
 
 
 def impact_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any]) -> ProxyPlan:
@@ -158,14 +159,14 @@ def impact_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any]) ->
             f"selected most often; name one, such as {{{proxy.name!r}: {proxy.groups[0]!r}}}."
         )
     bound, threshold = measure(source, "selection_rate", prediction=options["prediction"]), options["threshold"]
-    chosen = {"measure": bound, "ratio": True, "tolerance": None, "lower": False, "threshold": threshold}
+    chosen = {"measure": bound, "link": LOG, "tolerance": None, "lower": False, "threshold": threshold}
     return plan_by_proxy(source, proxy, options, **chosen)
 
 
 # ---- estimate
 
 
-class Point(NamedTuple):
+class ProxyPoint(NamedTuple):
     """Means of groups and of their references, and the disparity, at one point of an assumption.
 
     ``third`` and ``variance`` are those of the difference; ``units`` are rows, clusters or places.
@@ -183,7 +184,7 @@ class Point(NamedTuple):
 class Answer:
     """The points of an assumption; if nothing is assumed, the ``ends`` of the disparities that are possible."""
 
-    points: tuple[Point, ...]
+    points: tuple[ProxyPoint, ...]
     ends: bool = False
 
     def pvalue(self, null: Hypothesis) -> FloatArray:
@@ -219,21 +220,21 @@ class Answer:
 def levels_of(plan: ProxyPlan, function: Estimator, means: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The means of groups and references, and the derivatives of their difference (and of both, for ratios)."""
     slopes = estimators.gradient(lambda moved: function(moved).levels(plan.reference), means)
-    lines = np.concatenate([slopes[0] - slopes[1], *(slopes if plan.ratio else [])])
+    lines = np.concatenate([slopes[0] - slopes[1], *(slopes if plan.link.ratio else [])])
     return function(means).levels(plan.reference), lines
 
 
-def point_of(rows: ProxyRows, plan: ProxyPlan, levels: FloatArray, sums: PowerSums) -> Point:
+def point_of(rows: ProxyRows, plan: ProxyPlan, levels: FloatArray, sums: PowerSums) -> ProxyPoint:
     size, variance = rows.size, sums.variance
     (group, reference), df = levels + rows.center, sums.df[:size]
     effect: Effect = Wald(levels[0] - levels[1], np.sqrt(variance[:size]), df)
-    if plan.ratio:  # the variance of the difference gives the covariance
+    if plan.link.ratio:  # the variance of the difference gives the covariance
         top, bottom = variance[size : 2 * size], variance[2 * size :]
         effect = Fieller(group, reference, top, 0.5 * (top + bottom - variance[:size]), bottom, df)
-    return Point(group, reference, effect, sums.third[:size], variance[:size], sums.units)
+    return ProxyPoint(group, reference, effect, sums.third[:size], variance[:size], sums.units)
 
 
-def points_of(rows: ProxyRows, plan: ProxyPlan, functions: Sequence[Estimator]) -> list[Point]:
+def points_of(rows: ProxyRows, plan: ProxyPlan, functions: Sequence[Estimator]) -> list[ProxyPoint]:
     """The point of each estimator, in one pass over the rows."""
     solved = [levels_of(plan, function, rows.means) for function in functions]
     sums = rows.spread([lines for _, lines in solved])
@@ -242,7 +243,7 @@ def points_of(rows: ProxyRows, plan: ProxyPlan, functions: Sequence[Estimator]) 
     return [point_of(rows, plan, levels, PowerSums(sums.units, *part)) for (levels, _), part in parts]
 
 
-def point_within_places(rows: ProxyRows, plan: ProxyPlan) -> Point:
+def point_within_places(rows: ProxyRows, plan: ProxyPlan) -> ProxyPoint:
     sums, codes = rows.by_place()
     function, features = estimators.within_places(sums)
     levels, lines = levels_of(plan, function, features.sum(0)[None])
@@ -311,10 +312,9 @@ def estimate(rows: ProxyRows, plan: ProxyPlan) -> tuple[dict[str, Any], Answer, 
     ]
     low, high = (np.where(tested, end, np.nan) for end in answer.limits(plan.alpha))
 
-    def disparity(point: Point) -> FloatArray:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value = point.group / point.reference if plan.ratio else point.group - point.reference
-        return np.where(np.arange(rows.size) == plan.reference, float(plan.ratio), value)
+    def disparity(point: ProxyPoint) -> FloatArray:
+        compared = plan.link.compared(point.group, point.reference)
+        return np.where(np.arange(rows.size) == plan.reference, plan.link.equal, compared)
 
     with np.errstate(divide="ignore", invalid="ignore"):
         quality = (np.diag(cross) - share**2) / (share * (1.0 - share))
@@ -330,10 +330,10 @@ def estimate(rows: ProxyRows, plan: ProxyPlan) -> tuple[dict[str, Any], Answer, 
         "linear": np.where(identified[1.0] < plan.min_size, np.nan, disparity(points[1.0])),
         "low": np.where(tested, answer.values.min(0), np.nan),
         "high": np.where(tested, answer.values.max(0), np.nan),
-        "ci_low": np.maximum(low, 0.0) if plan.ratio else low,
+        "ci_low": np.maximum(low, 0.0) if plan.link.ratio else low,
         "ci_high": high,
         "status": status,
-        "tipping": None if rows.conditional or plan.ratio else tipping(rows, plan, points[0.0]),
+        "tipping": None if rows.conditional or plan.link.ratio else tipping(rows, plan, points[0.0]),
         "design": design if rows.source.designed else None,
         "gammas": tuple(map(float, families)),
         "curves": np.where(idle, np.nan, np.array(curves).transpose(1, 0, 2)),
@@ -353,7 +353,7 @@ def estimate(rows: ProxyRows, plan: ProxyPlan) -> tuple[dict[str, Any], Answer, 
     return columns, answer, bracket
 
 
-def tipping(rows: ProxyRows, plan: ProxyPlan, weighted: Point) -> FloatArray:
+def tipping(rows: ProxyRows, plan: ProxyPlan, weighted: ProxyPoint) -> FloatArray:
     """How much better a group would have to do than others with the same probabilities, for nothing to be shown."""
     share, _, _, cross = estimators.everybody(rows.means)
     low, high = weighted.effect.limits(plan.alpha)
@@ -362,7 +362,7 @@ def tipping(rows: ProxyRows, plan: ProxyPlan, weighted: Point) -> FloatArray:
         weights = np.diag(moved) - (moved[plan.reference] if plan.reference >= 0 else 0.0)
         if plan.reference == REST:
             weights = weights / (1.0 - share)
-        gap = -np.where(low > 0, low, np.where(high < 0, high, 0.0)) / weights
+        gap = -np.clip(0.0, low, high) / weights  # the limit next to 0
     return np.where(np.arange(rows.size) == plan.reference, np.nan, gap + 0.0)  # no negative zero
 
 
@@ -380,7 +380,7 @@ def statuses(rows: ProxyRows, plan: ProxyPlan, answer: Answer, identified: Float
             Status.SKEWED: np.any(skewed, axis=0) & (not plan.measure.binary),
             Status.FEW_CLUSTERS: ~(answer.df >= FEWEST_DF),
             Status.CONSTANT: np.any([point.variance <= least for point in answer.points], axis=0),
-            Status.ZERO_BASELINE: ~(answer.points[0].reference > 0) & plan.ratio,
+            Status.ZERO_BASELINE: ~(answer.points[0].reference > 0) & plan.link.ratio,
         }
     known = (rows.rows[1:] < FEWEST_KNOWN) if kind == "validated" else False
     shared = {
@@ -423,12 +423,8 @@ def flag_columns(plan: ProxyPlan, record: Callable[..., Provenance]) -> dict[str
     rows = read_proxies(plan.source, plan.proxy, plan.measure)
     columns, *answers = estimate(rows, plan)
     status, size, null, first = columns["status"], rows.size, plan.hypothesis, answers[0].points[0]
-    ends, reach = (columns["ci_low"], columns["ci_high"]), plan.tolerance
-    if plan.ratio:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ends = np.log(ends[0]), np.log(ends[1])
-        reach = None if reach is None else float(-np.log(reach))
-    within = np.isin(status, TESTED) & inside(*ends, reach)
+    low, high = (plan.link.delta(columns[name]) for name in ("ci_low", "ci_high"))
+    within = np.isin(status, TESTED) & inside(low, high, plan.link.reach(plan.tolerance))
     pvalue, shown, one_sided = decide(plan, status, null, (answers[0], answers[1]), within)
     violated = np.array([verdict is Verdict.VIOLATION for verdict in shown.verdicts])
     better = null.direction(columns["disparity"]) * (-1.0 if plan.lower else 1.0)
@@ -451,7 +447,7 @@ def flag_columns(plan: ProxyPlan, record: Callable[..., Provenance]) -> dict[str
         "provenance": record(rows=round(float(rows.rows.sum())), dropped=rows.dropped, random=False),
         "reference": plan.against,
         "reference_kind": {POPULATION: To.POPULATION, REST: To.REST}.get(plan.reference, To.GROUP),
-        "scale": "ratio" if plan.ratio else "difference",
+        "scale": plan.link.name,
         "joint": True,
         "overlapping": False,
         "tolerance": plan.tolerance,
@@ -585,6 +581,20 @@ class ProxyEvidence(Evidence):
         """The assumption about groups that nobody recorded, in a sentence."""
         self._require_proxy("assumption")
         return words.assumption(self)
+
+    @property
+    def ranged(self) -> bool:
+        """Whether the assumption leaves a range of disparities."""
+        return len(self.assumed_gammas) > 1 or self.assumed == "nothing"
+
+    def proxy_pages(self) -> dict[str, Columns]:
+        """The range and its interval before any point; then what the probabilities tell."""
+        without, later = (("disparity",), ("estimate", "reference")) if self.ranged else (("low", "high"), ())
+        columns = {name: values for name, values in self.table().items() if name not in without}
+        first = [name for name in words.PAGE if name in columns and name not in later]
+        rest = ["group", *(name for name in columns if name not in first)]
+        pages = {words.NUMBERS: first, words.FURTHER: rest}
+        return {title: {name: columns[name] for name in names} for title, names in pages.items()}
 
     def sensitivity(self, backend: str | None = None) -> Any:
         """The disparity, its interval and its p-value for each share gamma, one row per group and share.

@@ -40,10 +40,16 @@ def overview(result: Evidence) -> tuple[str, ...] | None:
     single = (columns[name][i] for name in ("adjusted_pvalue", "pair_adjusted_pvalue", "pvalue") if name in columns)
     pvalues = [float(p) for p in (*single, joint if np.ndim(joint) == 0 else None) if p is not None]
     p = next((phrases.probability(p).replace(" ", "\u00a0") for p in pvalues if not np.isnan(p)), NOTHING)
-    low, high = (float(columns[name][i]) if name in columns else np.nan for name in ("ci_low", "ci_high"))
     unit = described["ci_low"].unit if "ci_low" in columns else ""
-    ends = phrases.ends(low, high, shares=bool(unit)) if not np.isnan(low + high) else ("", "")
-    interval = " to ".join(end.replace("-", "−") for end in ends) if ends[0] else NOTHING
+
+    def ends(*names: str) -> str:
+        low, high = (float(columns[name][i]) if name in columns else np.nan for name in names)
+        limits = phrases.ends(low, high, shares=bool(unit)) if not np.isnan(low + high) else ("", "")
+        return " to ".join(end.replace("-", "−") for end in limits) if limits[0] else NOTHING
+
+    interval = ends("ci_low", "ci_high")
+    if getattr(result, "ranged", False):  # no single rate or difference is estimated
+        return visible(group), NOTHING, visible(against), f"{ends('low', 'high')} {unit}".strip(), interval, p
     return visible(group), text("estimate"), other, text("disparity"), interval, p
 
 
@@ -53,7 +59,7 @@ def worked(result: Evidence) -> str:
     if i is not None and "rate_after" in columns:
         return _moved(result, columns, i)
     names = ("estimate", "reference", "disparity")
-    if i is None or any(name not in columns for name in names):
+    if i is None or getattr(result, "ranged", False) or any(name not in columns for name in names):
         return ""
     mine, other, value = (float(columns[name][i]) for name in names)
     if not np.isfinite([mine, other, value]).all():

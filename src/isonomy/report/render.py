@@ -73,7 +73,6 @@ def _page(document: Document, rows: int, fingerprint: str) -> str:
             fingerprint=fingerprint,
             running=running(document, fingerprint),
             printed=PRINTED,
-            headline=wording.headline(document.counts),
             suppression=wording.suppression(document.suppress_below),
             facts=[(visible(name), visible(value)) for name, value in document.facts],
             config=visible(document.config),
@@ -213,9 +212,7 @@ def outline(document: Document) -> str:
         )
         for entry in document.entries
     ]
-    head = Markup("<p><strong>{}</strong></p><p>{}</p>").format(
-        visible(document.title), wording.headline(document.counts)
-    )
+    head = Markup("<p><strong>{}</strong></p><p>{}</p>").format(visible(document.title), document.headline)
     columns = Markup("<thead><tr><th>Question</th><th>Verdict</th><th>What was found</th></tr></thead>")
     return head + Markup("<table>{}<tbody>{}</tbody></table>").format(columns, Markup("").join(rows))
 
@@ -302,7 +299,7 @@ def print_pdf(page: Path, target: Path) -> None:
             *("--disable-component-update", "--disable-sync", "--no-pdf-header-footer", f"--user-data-dir={folder}"),
             *(f"--window-size={_SCREEN}", f"--virtual-time-budget={_DRAWING}", f"--print-to-pdf={made}"),
             *(["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []),  # Chromium refuses root one
-            source.as_uri(),
+            source.resolve().as_uri(),
         ]
         for _ in range(_PRINTINGS):
             source.write_text(numbered(page.read_text(encoding="utf-8"), numbers), encoding="utf-8")

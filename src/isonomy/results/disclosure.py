@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from isonomy.results.evidence import Evidence
 
 FAMILY = ("near_counts", "same_for_all")  # the notes of `family_notes`
+ROUNDING = 1e-6  # by which equal sums of probabilities may differ
 
 Parts = tuple[IntArray, int | None]  # groups that do not overlap, and the group they make up; None: everybody
 
@@ -215,7 +216,7 @@ def family_notes(results: Mapping[str, Evidence], minimum: int) -> dict[str, tup
     counts = [count for name, result in results.items() for count in _counts(name, result)]
     near: dict[str, dict[str, set[str]]] = {name: defaultdict(set) for name in results}
     for first, second in _overlapping(counts, minimum):
-        if 0 < abs(second.rows - first.rows) < minimum:
+        if ROUNDING < abs(second.rows - first.rows) < minimum:
             near[first.test][second.where].add(first.group.label)
             near[second.test][first.where].add(second.group.label)
     for count in counts:

@@ -24,11 +24,11 @@ import numpy as np
 
 from isonomy.alternatives.rules.algorithm import Mass, Selection
 from isonomy.alternatives.rules.utilities import CANDIDATE, STATUS_QUO, Criteria, group_sums
+from isonomy.inference.multiplicity import RANK_TOLERANCE
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 
 BLOCK = 2**16  # lines whose influence values are held at once
 NOISE = 4_096  # points of the mean over the noise that chooses the worst pair: the same for every seed
-SINGULAR = 1e-12  # an eigenvalue below it is zero but for rounding
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,7 +206,7 @@ def regularity(judged: Judged, known: RateMoments) -> dict[str, float]:
     return {
         "candidate_distance": float(distance),
         "correlation": float(np.nanmax(pairs)) if np.isfinite(pairs).any() else np.nan,
-        "eigenvalue": eigenvalue if eigenvalue > SINGULAR else 0.0,
+        "eigenvalue": eigenvalue if eigenvalue > RANK_TOLERANCE else 0.0,
         "least_share": float((judged.denominators / rows).min()),
     }
 
