@@ -83,7 +83,7 @@ def collect(frame: Lazy) -> pl.DataFrame:
         try:
             return frame.collect(backend="polars").to_native()
         except Exception as error:
-            if type(error).__module__.partition(".")[0] not in ENGINES:
+            if type(error).__module__.partition(".")[0] not in (*ENGINES, "polars"):  # polars: a type that it lacks
                 raise
             raise DataError(f"data: the engine cannot read the table: {first_line(error)}") from error
     native: pl.LazyFrame = frame.to_native()
