@@ -35,7 +35,8 @@ Entries = tuple[IntArray, FloatArray]  # places of an array, and the numbers to 
 Work = Callable[[Mapping[str, AnyArray]], Iterable[Entries]]
 
 COUNT = "__count"
-ENGINES = ("duckdb", "_duckdb", "pyspark", "py4j", "ibis")  # their errors concern the table, not this package
+# The errors of these concern the table, not this package; those of polars, a type of the engine that it lacks.
+ENGINES = ("duckdb", "_duckdb", "pyspark", "py4j", "ibis", "polars")
 PART_ROWS = 2**20  # rows of one part: a Spark worker holds their columns
 _PLACE, _VALUE = "place", "value"
 
@@ -83,7 +84,7 @@ def collect(frame: Lazy) -> pl.DataFrame:
         try:
             return frame.collect(backend="polars").to_native()
         except Exception as error:
-            if type(error).__module__.partition(".")[0] not in (*ENGINES, "polars"):  # polars: a type that it lacks
+            if type(error).__module__.partition(".")[0] not in ENGINES:
                 raise
             raise DataError(f"data: the engine cannot read the table: {first_line(error)}") from error
     native: pl.LazyFrame = frame.to_native()
