@@ -79,6 +79,16 @@ def test_every_line_of_a_result_has_a_key(name: str) -> None:
     assert len(result.keys()) == len(result.names)
 
 
+def test_a_metric_that_counts_no_row_leaves_the_others() -> None:
+    positive = table().with_columns(y=pl.lit(1))
+    roles: Any = {"outcome": "y", "prediction": "p", "groups": "g"}
+    both = iso.flag(positive, metric=["tpr", "fpr"], **roles)
+    alone = iso.flag(positive, metric="tpr", **roles)
+    counted = np.array([name == "tpr" for name in both.metrics])
+    np.testing.assert_allclose(both.estimate[counted], alone.estimate)
+    assert np.isnan(both.pvalue[~counted]).all()
+
+
 def test_the_search_of_the_source_knows_the_names_of_passes() -> None:
     assert {"__count", "__k0", "__v0", "group g", "role outcome", "column 0", "mass", "cluster", "cell"} <= set(
         internal_names()
