@@ -84,6 +84,16 @@ def test_every_line_of_a_result_has_a_key(name: str) -> None:
     assert len(result.keys()) == len(result.names)
 
 
+def test_a_metric_that_counts_no_row_leaves_the_others() -> None:
+    positive = table().with_columns(y=pl.lit(1))
+    roles: Any = {"outcome": "y", "prediction": "p", "groups": "g"}
+    both = iso.flag(positive, metric=["tpr", "fpr"], **roles)
+    alone = iso.flag(positive, metric="tpr", **roles)
+    counted = np.array([name == "tpr" for name in both.metrics])
+    np.testing.assert_allclose(both.estimate[counted], alone.estimate)
+    assert np.isnan(both.pvalue[~counted]).all()
+
+
 def test_the_search_of_the_source_knows_the_names_of_passes() -> None:
     assert {"__count", "__k0", "__v0", "group g", "role outcome", "column 0", "mass", "cluster", "cell"} <= set(
         internal_names()
@@ -119,6 +129,7 @@ NAMED: Any = iso.where("n", iso.col("x") > 0)
 MAPPED: Any = {1: 2}
 NAMELESS: Any = [None]
 WRONG_LOSS: Any = iso.col("y")
+WRONG_REFERENCE: Any = iso.Metric("m", iso.col("v"))
 FOUND: dict[str, Any] = {
     "batches of lists": (
         lambda: iso.monitor(
@@ -180,6 +191,12 @@ FOUND: dict[str, Any] = {
             table(), metric="brier", outcome="y", score="s", features=["x"], cluster="u", min_size=5, rng=0
         ).shrunk(),
         "shrunk: the result has no groups",
+    ),
+    "a metric as reference": (
+        lambda: iso.monitor(
+            table(), metric="tpr", outcome="y", prediction="p", groups="g", batch="f", reference=WRONG_REFERENCE
+        ),
+        "reference: Metric",
     ),
     "a region of one group": (
         lambda: iso.certify(

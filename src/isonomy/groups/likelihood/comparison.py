@@ -292,8 +292,9 @@ class Solver:
             base = sums.influence / (value.size if sums.weight is None else sums.weight.sum())
         else:
             reached = inside if sums.in_reference is None else inside & sums.in_reference
-            mass = sums.mass[reached]
-            base = np.where(reached, (value - np.average(value[reached], weights=mass)) / mass.sum(), 0.0)
+            mass, base = sums.mass[reached], np.zeros(value.size)
+            if mass.size:  # a metric may count no row of the reference
+                base[reached] = (value[reached] - np.average(value[reached], weights=mass)) / mass.sum()
         return Influence.from_groups(codes, within, groups, base[:, None], np.full((1, groups), -1.0), reached)
 
     def _functional_influence(self, side: Side) -> Influence:
