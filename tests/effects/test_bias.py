@@ -222,7 +222,7 @@ def test_the_omnibus_test_of_two_groups_is_that_of_their_bias(rows: int, measure
 def test_sentences_agree_with_the_number_of_groups() -> None:
     made = experiment(6_000, groups=["a", "b"], error={"b": 0.5}, measure="difference")
     both = iso.treatment_bias(made, **ROLES, measure="difference", tolerance=0.02)
-    assert both.findings()[0].startswith("A bias was shown for all 2 groups that could be tested: ")
+    assert both.findings()[0].startswith("A bias was shown for both groups that could be tested: ")
     assert "The error of the other group is" in both.findings()[1]
     assert "differs by at most 2.0 points from" in both.null
     assert ") to " not in both.findings()[-1]  # one size for both groups
@@ -519,7 +519,7 @@ def test_few_rows_without_the_event_are_few_events() -> None:
 @pytest.mark.parametrize("method", ["automatic", "welch"])
 def test_the_critical_bias_is_that_of_the_test(measure: Any, method: Any) -> None:
     """An estimate beyond it rejects on every table, and predictions that are shifted exactly to it have p = alpha."""
-    for seed in range(20):
+    for seed in range(8):
         made = experiment(1_500, seed, measure=measure, baseline=0.2)
         result = iso.treatment_bias(made, **ROLES, measure=measure, method=method)
         np.testing.assert_array_equal(np.abs(result.disparity) >= result.critical_bias, result.pvalue <= 0.05)
@@ -689,7 +689,7 @@ def test_brought_effects_are_compared_by_the_predicted_baseline() -> None:
 )
 @pytest.mark.parametrize("rows", [120, 2_000, 20_000])
 def test_ratios_are_never_refused(design: dict[str, Any], rows: int) -> None:
-    for seed in range(3):
+    for seed in range(3 if rows < 20_000 else 1):
         made = iso.simulate.uplift(rows, seed, groups=["a", "b", "c"], heterogeneity=0.1, **design).columns
         assert iso.treatment_bias(made, **ROLES).measure == "relative"
 
@@ -697,7 +697,7 @@ def test_ratios_are_never_refused(design: dict[str, Any], rows: int) -> None:
 def test_ratios_of_noisy_small_tables_are_not_refused() -> None:
     """Up to a few hundred rows, the observed ratio may be far from the true one, which is predicted with an error."""
     rng = np.random.default_rng(5)
-    for _ in range(100):
+    for _ in range(40):
         rows, (control, treated) = int(rng.integers(20, 400)), rng.uniform(0.02, 0.9, 2)
         made = {"group": rng.integers(0, 4, rows), "treatment": rng.random(rows) < rng.uniform(0.05, 0.5)}
         wrong = np.exp(rng.normal(0, 0.5, 4))[made["group"]] * np.exp(rng.normal(0, 0.3, rows))

@@ -509,7 +509,8 @@ def other_measure(measure: Measure, answered: BoolArray, columns: Mapping[str, A
     if not predicted.size:
         return []
     if measure == "relative":
-        code, seen = "like_differences", np.abs(predicted).max() < 0.5 < observed.min()
+        far = (predicted < 0.5 * observed) | (predicted > 2.0 * observed)
+        code, seen = "like_differences", observed.min() > 0.5 and bool(far.all())
     else:
         code, seen = "like_ratios", columns["binary"] and predicted.min() > 0.5 > np.abs(observed).max()
     means = {"predicted": float(predicted.mean()), "observed": float(observed.mean())}

@@ -331,6 +331,14 @@ def partitions(grouping: Grouping, cells: pl.DataFrame) -> tuple[Partition, ...]
     return tuple(map(partial(_partition, levels, len(cells)), subsets))
 
 
+def refuse_many(argument: str, name: str, levels: int) -> None:
+    if levels > MOST_LEVELS:
+        raise UsageError(
+            f"{argument}: column {name!r} has at least {levels:,} different values; at most {MOST_LEVELS:,} groups can "
+            "be held. It tells people apart, not groups: name another column, or cut a number with iso.cut."
+        )
+
+
 def _levels(dimension: Dimension, column: pl.Series, argument: str) -> Levels:
     """The code of each line along one dimension, and the value of each code, sorted with null last."""
     if dimension.condition:
@@ -339,11 +347,7 @@ def _levels(dimension: Dimension, column: pl.Series, argument: str) -> Levels:
     first = np.full(number, -1)
     first[codes] = np.arange(codes.size)
     present = np.flatnonzero(first >= 0)
-    if present.size > MOST_LEVELS:
-        raise UsageError(
-            f"{argument}: column {dimension.name!r} has {present.size:,} different values; at most {MOST_LEVELS:,} "
-            "groups can be held. It tells people apart, not groups: name another column, or cut a number with iso.cut."
-        )
+    refuse_many(argument, dimension.name, present.size)
     values = column[first[present]]
     refuse_instants(argument, dimension.name, values)
     order = values.arg_sort(nulls_last=True).to_numpy()

@@ -52,13 +52,14 @@ from isonomy.frames.design import (
     smallest_type,
 )
 from isonomy.frames.expressions import LARGEST, DType, Schema, flag, is_text, missing
-from isonomy.frames.groups import NOTHING, ROW_COUNT, Grouping, Labels, Partition, grouping, partitions
+from isonomy.frames.groups import NOTHING, ROW_COUNT, Grouping, Labels, Partition, grouping, partitions, refuse_many
 from isonomy.frames.sums import (
     COUNT,
     aggregate,
     code_column,
     collect,
     extremes,
+    has_workers,
     identity,
     in_order,
     number_rows,
@@ -74,7 +75,8 @@ Expressions = Mapping[str, nw.Expr]
 Columns = Mapping[str, str | nw.Expr]
 
 COMPLETE = "complete"
-SAMPLE = 5_000  # lines read to decide whether counts are a survey's weights
+SAMPLE = 5_000  # lines read to see whether counts are a survey's weights, or a group column tells people apart
+MANY = 4_000_000  # lines in which the values of such a column are counted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -264,7 +266,7 @@ class Source:
             if not (dtype.is_numeric() or dtype == nw.Boolean):
                 self._refuse_objects(column)
                 need = "0 and 1" if role in request.binary else "numbers"
-                label = ', or in flag and certify name the value that counts as 1, such as positive="yes"'
+                label = '; some functions also accept the value that counts as 1, such as positive="yes"'
                 hint = f"Recode it first{label if role in request.binary and is_text(dtype) else ''}."
                 raise WrongType(f"{role}: column {column!r} is {dtype}; it must hold {need}. {hint}")
         for dimension in request.grouping.every if request.grouping else ():
@@ -338,9 +340,9 @@ class Source:
     def head(self, rows: int) -> pl.DataFrame:
         return collect(self.frame.head(rows))
 
-    def distinct(self, column: str, rows: int) -> tuple[int, int]:
+    def distinct(self, column: str | nw.Expr, rows: int) -> tuple[int, int]:
         """The number of distinct values of a column among the first rows, and the number of those rows."""
-        values = aggregate(self.frame.head(rows), {"value": nw.col(column)}, {})
+        values = aggregate(self.frame.head(rows), {"value": nw.col(column) if isinstance(column, str) else column}, {})
         counts = collect(aggregate(values, {}, {"rows": nw.col(COUNT)}))
         return (round(float(counts[COUNT][0])), round(float(counts["rows"][0]))) if len(counts) else (0, 0)
 
@@ -409,6 +411,7 @@ class Source:
         return known.select(*keys, COUNT, *(pl.col(column).alias(name) for name, column in needed.items()))
 
     def _pass(self, keys: Expressions, values: Expressions) -> pl.DataFrame:
+        self._refuse_identifiers(keys)
         if self.count is None:
             return in_order(collect(aggregate(self.frame, keys, values)), list(keys))
         column = nw.col(self.count)
@@ -478,6 +481,18 @@ class Source:
             dropped=dropped,
             design=design,
         )
+
+    def _refuse_identifiers(self, keys: Expressions) -> None:
+        """Refuse a column with more levels than can be held when its first rows show that: a pass would hold them all.
+
+        Spark's workers hold them.
+        """
+        named = {name: key for name, key in keys.items() if name.startswith("group ")}
+        if named and not has_workers(self.frame):
+            first = collect(self.frame.select(*(key.alias(name) for name, key in named.items())).head(SAMPLE))
+            for name in first.columns:
+                if first[name].n_unique() > SAMPLE // 2:
+                    refuse_many("groups", name.removeprefix("group "), self.distinct(named[name], MANY)[0])
 
     def _masses(self, lines: pl.DataFrame) -> dict[str, FloatArray]:
         """The sums of powers of the weights of each line's rows; raises for negative weights."""

@@ -24,6 +24,7 @@ import numpy as np
 
 from isonomy.alternatives.rules.algorithm import Mass, Selection
 from isonomy.alternatives.rules.utilities import CANDIDATE, STATUS_QUO, Criteria, group_sums
+from isonomy.inference.multiplicity import RANK_TOLERANCE
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 
 BLOCK = 2**16  # lines whose influence values are held at once
@@ -205,7 +206,7 @@ def regularity(judged: Judged, known: RateMoments) -> dict[str, float]:
     return {
         "candidate_distance": float(distance),
         "correlation": float(np.nanmax(pairs)) if np.isfinite(pairs).any() else np.nan,
-        "eigenvalue": max(eigenvalue, 0.0),
+        "eigenvalue": eigenvalue if eigenvalue > RANK_TOLERANCE else 0.0,
         "least_share": float((judged.denominators / rows).min()),
     }
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,8 @@ from isonomy.frames import Group
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.scores.smoothing.kernels import BINS, Axis, Bandwidth, Widths
 
-HEAVY = 512  # a user with more rows is multiplied as a full line
-_LINES = 2**13  # users at a time
-_PAIRS = 2**21  # of rows at a time
+_LINES = 2**13  # users at a time, in products with functionals
+USERS = 2**18  # at a time, in products of sites: more do not fit into a processor's cache
 MANY = 2**19  # rows of users from which products of sites are summed once, for
 FEW = 8  # groups at most: products of a group fill 32 MB
 Pair = tuple[int, int]
@@ -100,29 +99,30 @@ class VoteMoments:
             cubes = np.stack([at_sites(cubed * outcome**k) for k in range(4)])
             return replace(moments, diagonal=np.stack(diagonal), cubes=cubes)
         people = int(user.max(initial=-1)) + 1
-        # Rows in order of users, and of groups within users: transposing a table of single entries is a counting sort.
-        by_group = np.argsort(code.astype(np.int16), kind="stable")
-        single = (np.ones(user.size, dtype=np.int8), user.astype(np.int32)[by_group], np.arange(user.size + 1))
-        order = by_group[sparse.csc_array(single, shape=(people, user.size)).tocsr().indices]
-        who: Any = user[order].astype(np.int32)
-        site: Any = bins[order].astype(np.int32)
-        code = code[order]
-        values = np.stack([vote[order], (vote * outcome)[order]])
-        start = np.flatnonzero(np.diff(who, prepend=-1) | np.diff(code, prepend=-1))  # of a user's rows in a group
-        member, same = code[start], np.diff(who[start]) == 0
-        spanning = int(np.count_nonzero(same & ~np.insert(same[:-1], 0, False))) if same.size else 0
-        moments = replace(moments, users=np.bincount(member, minlength=size).astype(np.float64), spanning=spanning)
-        if not ((score.size > MANY and size <= FEW) if products is None else products):
-            members = [code == g for g in range(size)]
-            tables = tuple(_table(who[rows], site[rows], values[:, rows], people) for rows in members)
-            return replace(moments, square=np.stack([_squares(table) for table in tables]), tables=tables)
-        blocks = _products(code, who, site, values, size, spanning=spanning > 0)
-        square = np.stack([np.diagonal(blocks[g, g][0, 0]) for g in range(size)])
+        held = not ((score.size > MANY and size <= FEW) if products is None else products)
+        by_outcome = not held and bool(np.all(outcome * (1 - outcome) == 0))
+        members = [np.flatnonzero(code == g) for g in range(size)]
+        tables = tuple(
+            _table(user[rows], bins[rows], vote[rows], outcome[rows], people, by_outcome=by_outcome) for rows in members
+        )
+        present = np.array([np.diff(table.indptr) > 0 for table in tables])
+        spanning = int(np.count_nonzero(present.sum(axis=0) > 1))
+        moments = replace(moments, users=present.sum(axis=1).astype(np.float64), spanning=spanning)
+        if held:
+            square = [np.bincount(table.indices, table.data**2, 2 * BINS)[:BINS] for table in tables]
+            return replace(moments, square=np.stack(square), tables=tables)
+        pairs = [*combinations(range(size), 2)] if spanning else []
+        blocks = {
+            (a, b): _products(tables[a], tables[b], by_outcome=by_outcome)
+            for a, b in (*pairs, *((g, g) for g in range(size)))
+        }
+        square = [np.diagonal(blocks[g, g][0, 0]) for g in range(size)]
         cubes = np.zeros((4, size, BINS))
-        if start.size:
-            votes, totals = np.add.reduceat(values, start, axis=1)
-            cubes[:, :, 0] = [np.bincount(member, votes ** (3 - k) * totals**k, size) for k in range(4)]
-        return replace(moments, square=square, blocks=blocks, cubes=cubes)
+        for g, table in enumerate(tables):
+            votes, totals = (table @ np.repeat(np.eye(2), BINS, axis=0)).T
+            votes = votes + totals if by_outcome else votes
+            cubes[:, g, 0] = [np.sum(votes ** (3 - k) * totals**k) for k in range(4)]
+        return replace(moments, square=np.stack(square), blocks=blocks, cubes=cubes)
 
     def __add__(self, other: VoteMoments) -> VoteMoments:
         """The sums over the rows of both, which have no user in common."""
@@ -292,83 +292,29 @@ def _shapes(size: int) -> dict[str, tuple[int, ...]]:
     return {"place": (BINS,), **sums, **counts, "diagonal": (3, size, BINS), "cubes": (4, size, BINS)}
 
 
-def _table(user: IntArray, bins: IntArray, values: FloatArray, people: int) -> sparse.csr_array:
-    """Users x (votes at each site, then votes times outcomes) of one group; rows at one site are not summed yet."""
-    entries, places = values.T.ravel(), np.column_stack([bins, bins + BINS]).ravel().astype(np.int32)
-    stored = entries != 0  # outcomes of 0 take no place
-    stored[::2] = True
-    ends = np.concatenate([[0], np.cumsum(np.bincount(user, 1 + stored[1::2], minlength=people))]).astype(np.int64)
-    return sparse.csr_array((entries[stored], places[stored], ends), shape=(people, 2 * BINS))
+def _table(
+    user: IntArray, bins: IntArray, vote: FloatArray, outcome: FloatArray, people: int, *, by_outcome: bool
+) -> sparse.csr_array:
+    """Users x (votes at each site, then votes times outcomes) of one group.
 
-
-def _products(
-    code: IntArray, user: IntArray, bins: IntArray, values: FloatArray, size: int, *, spanning: bool
-) -> dict[Pair, FloatArray]:
-    """Products of every two sites of every two groups that share users, summed over users.
-
-    Rows are in order of users, and of groups within users. They are paired with the next row of the same user, then
-    with the one after that, and so on; users with many rows are multiplied as full lines.
+    ``by_outcome``: votes of rows with the outcome 0, then of those with the outcome 1, which is fewer numbers.
     """
-    # The number of a pair (a, b) is ``first[a] + second[b]``: those of all pairs a <= b, or of each group with itself.
-    groups = np.arange(size, dtype=np.int64)
-    pairs = list(combinations_with_replacement(range(size), 2)) if spanning else [(g, g) for g in range(size)]
-    number = (groups * size - groups * (groups + 1) // 2, groups) if spanning else (groups, 0 * groups)
-    # Outcomes of 0 and 1 make two kinds of rows at each site: one sum instead of four (benchmarks/scores.py).
-    kinds = bool(np.all((values[1] == 0) | (values[1] == values[0])))
-    place, width = (bins + BINS * (values[1] != 0), 2 * BINS) if kinds else (bins, BINS)
-    terms = [(values[0], values[0])] if kinds else [(values[k], values[m]) for k, m in np.ndindex(2, 2)]
-    sums = np.zeros((len(terms), len(pairs) * width * width))
-    above, beside = (number[0][code] * width + place) * width, number[1][code] * (width * width) + place
-    count = np.bincount(user)
-    light = count[user] <= HEAVY
-    first = np.flatnonzero(light)
-    following = (np.cumsum(count)[user] - np.arange(user.size) - 1)[first]  # rows of the same user that come after
-    lag = 0
-    while first.size:
-        lag += 1
-        more = following >= lag
-        first, following = first[more], following[more]
-        for start in range(0, first.size, _PAIRS):
-            i = first[start : start + _PAIRS]
-            j = i + lag
-            both = above[i] + beside[j]
-            for total, (left, right) in zip(sums, terms, strict=True):
-                np.add.at(total, both, left[i] * right[j])
-    own = (code * BINS + bins)[light]
-    votes, totals = values[:, light]
-    squares = [np.bincount(own, left * right, size * BINS) for left in (votes, totals) for right in (votes, totals)]
-    diagonal = np.reshape(squares, (2, 2, size, BINS))
-    blocks: dict[Pair, FloatArray] = {}
-    for k, (a, b) in enumerate(pairs):
-        part = sums.reshape(len(terms), len(pairs), width, width)[:, k]
-        block = part.reshape(2, 2, BINS, BINS) if not kinds else _by_outcome(part[0])
-        if a == b:  # each pair counts both ways round, and each row with itself
-            block = block + block.transpose(1, 0, 3, 2)
-            np.einsum("mnxx->mnx", block)[...] += diagonal[:, :, a]
-        blocks[a, b] = np.ascontiguousarray(block)
-    heavy = np.flatnonzero(count > HEAVY)
-    for start in range(0, heavy.size, 64):
-        rows = np.flatnonzero(np.isin(user, heavy[start : start + 64]))
-        lines = np.zeros((size, 64, 2, BINS))
-        who = np.searchsorted(heavy, user[rows]) - start
-        for k in range(2):
-            lines[:, :, k] = np.bincount(
-                (code[rows] * 64 + who) * BINS + bins[rows], values[k][rows], lines[:, :, k].size
-            ).reshape(size, 64, BINS)
-        for a, b in pairs:
-            blocks[a, b] += np.einsum("umx,uny->mnxy", lines[a], lines[b], optimize=True)
-    return blocks
+    place = bins + BINS * (outcome != 0) if by_outcome else bins
+    if not by_outcome and (other := np.flatnonzero(outcome)).size:
+        user, place = np.append(user, user[other]), np.append(place, bins[other] + BINS)
+        vote = np.append(vote, vote[other] * outcome[other])
+    entries = (user.astype(np.int32), place.astype(np.int32))
+    return sparse.coo_array((vote, entries), shape=(people, 2 * BINS)).tocsr()
 
 
-def _by_outcome(sums: FloatArray) -> FloatArray:
-    """Products of votes, and of votes times outcomes, from those of rows with outcomes 0 and 1."""
-    quarters = sums.reshape(2, BINS, 2, BINS).swapaxes(1, 2)
-    return np.stack(
-        [[quarters.sum(axis=(0, 1)), quarters[:, 1].sum(axis=0)], [quarters[1].sum(axis=0), quarters[1, 1]]]
-    )
-
-
-def _squares(table: sparse.csr_array) -> FloatArray:
-    votes = table[:, :BINS].copy()
-    votes.sum_duplicates()
-    return np.asarray(votes.multiply(votes).sum(axis=0), dtype=np.float64).ravel()
+def _products(first: sparse.csr_array, second: sparse.csr_array, *, by_outcome: bool) -> FloatArray:
+    """Products of votes, and of votes times outcomes, at every two sites, summed over users: (2, 2, BINS, BINS)."""
+    sums = np.zeros((2 * BINS, 2 * BINS))
+    for start in range(0, first.shape[0], USERS):
+        users = slice(start, start + USERS)
+        sums += (first[users].T.tocsr() @ second[users]).toarray()
+    block = sums.reshape(2, BINS, 2, BINS).swapaxes(1, 2)
+    if by_outcome:
+        total = block[:, 1].sum(axis=0)
+        block = np.stack([[block.sum(axis=(0, 1)), total], [block[1].sum(axis=0), block[1, 1]]])
+    return np.ascontiguousarray(block)
