@@ -154,7 +154,7 @@ def table_3(replications: int) -> None:
         for tau, (theirs, ours) in zip(taus, pairs, strict=True)
         if abs(ours - theirs) > 0.02
     ]
-    why = f"rates within 0.02, which is 1.3 Monte Carlo errors of 2,000 tables at most{', except ' if apart else ''}"
+    why = f"rates within 0.02 (the Monte Carlo error is at most 0.016){', except ' if apart else ''}"
     record("Groups, Table 3", not apart, why + "; ".join(apart))
     curves = {
         f"{name}, {who}": (taus, np.array(pairs)[:, k])
