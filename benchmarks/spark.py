@@ -1,4 +1,4 @@
-"""What does each question ask of Spark: jobs, shuffles, results that reach the driver; and its time beside local polars.
+"""What does each question ask of Spark: jobs, shuffles, results at the driver; and its time beside local polars.
 
     python benchmarks/spark.py [rows, default 1,000,000]
 
