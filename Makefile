@@ -7,6 +7,8 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 JOBS ?= 2
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
+# Bytecode is kept, whatever the environment says: tests start many processes, which would compile every module again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test quick check lint types unit fuzz coverage studies validity installed spark bench docs papers clean help
 

@@ -21,7 +21,7 @@ from isonomy.alternatives.rules.utilities import READY, Criteria
 from isonomy.results import theme
 from ledger import DRAWN, record
 
-MEAN, ALPHA, DRAWS, REPLICATIONS = 1.52, 0.05, 2_000, 1_000
+MEAN, ALPHA, DRAWS, REPLICATIONS = 1.52, 0.05, 2_000, 250
 COVARIANCE = np.array([[10.0, 6.85], [6.85, 10.83]])
 ETAS = np.array([0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 1.25, 1.4, 1.52, 1.64, 1.75])
 FORMS = ("paper", "two_one_sided", "equivalence")

@@ -89,16 +89,16 @@ def figure_4(table: pl.DataFrame) -> None:
 
 def siblings(
     table: pl.DataFrame, root: dict[str, str], path: list[str], theta: float, null: float, side: str
-) -> set[str]:
+) -> dict[str, bool]:
     """The authors' procedure: BH among the children of one node at a time, with the reference plugged in.
 
-    Returns the flagged nodes.
+    Returns the tested nodes, and whether each is flagged.
     """
     positive = table.filter(pl.col("high") == 1)
     for column, level in root.items():
         positive = positive.filter(pl.col(column) == level)
 
-    def test(frames: list[tuple[str, pl.DataFrame]]) -> list[str]:
+    def test(frames: list[tuple[str, pl.DataFrame]]) -> dict[str, bool]:
         counts = Binary([f.height for _, f in frames], [int(f["two_year_recid"].sum()) for _, f in frames])
         every = np.arange(len(frames))
         problem = ProfileLikelihood(Kind.FIXED, counts, every, theta=np.full(len(frames), theta))
@@ -106,18 +106,44 @@ def siblings(
         flagged = adjust(p, "bh") <= 0.05
         for (label, frame), one, hit in zip(frames, p, flagged, strict=True):
             print(f"    {label:48}{frame.height:>6}  p = {one:.5f}  {'flagged' if hit else ''}")
-        return [label for (label, _), hit in zip(frames, flagged, strict=True) if hit]
+        return {label: bool(hit) for (label, _), hit in zip(frames, flagged, strict=True)}
 
-    label, hits = ", ".join(root.values()), []
+    label = ", ".join(root.values())
     print(f"  root {label}, BH among siblings, plug-in reference {theta:.4f}")
-    hits += test([(label, positive)])
+    nodes = test([(label, positive)])
     children = [(f"{label}, {k}", positive.filter(pl.col(path[0]) == k)) for k in sorted(positive[path[0]].unique())]
-    hits += test(children)
+    nodes |= test(children)
     for name, frame in children:
         grand = [(f"{name}, {k}", frame.filter(pl.col(path[1]) == k)) for k in sorted(frame[path[1]].unique())]
-        hits += test([(n, f) for n, f in grand if f.height >= 5])
+        nodes |= test([(n, f) for n, f in grand if f.height >= 5])
     print()
-    return set(hits)
+    return nodes
+
+
+def judge(number: str, trees: list[dict[str, bool]], published: set[str]) -> None:
+    """Draw the trees, one box for each node and a frame around flagged ones, and compare these with the published."""
+    import altair as alt
+
+    from isonomy.results import theme
+
+    panels = []
+    for nodes in trees:
+        paths = [node.split(", ") for node in sorted(nodes)]
+        columns = {
+            "level": [len(path) for path in paths],
+            "line": list(range(len(paths))),
+            "name": [path[-1] for path in paths],
+            "flagged": [nodes[", ".join(path)] for path in paths],
+        }
+        place = {"x": alt.X("level:O", axis=None), "y": alt.Y("line:O", axis=None)}
+        base = alt.Chart(theme.data(columns), width=alt.Step(150)).encode(**place)
+        frame = base.transform_filter("datum.flagged").mark_rect(filled=False, stroke="black", strokeWidth=2.5)
+        panels.append(base.mark_rect(color="#e8edf3") + frame + base.mark_text().encode(text="name:N"))
+    draw(f"groups_figure_{number}", theme.finish(alt.hconcat(*panels)))
+    hits = {node for nodes in trees for node, flagged in nodes.items() if flagged}
+    missing = published - hits
+    why = f"not flagged here: {'; '.join(sorted(missing))}" if missing else "the groups that the text names are flagged"
+    record(f"Groups, Figure {number}", not missing, f"{why}; flagged: {'; '.join(sorted(hits))}")
 
 
 def figures_5_and_6(table: pl.DataFrame) -> None:
@@ -125,16 +151,18 @@ def figures_5_and_6(table: pl.DataFrame) -> None:
     white = float(positive.filter(pl.col("race") == "Caucasian")["two_year_recid"].mean())
     average = float(positive["two_year_recid"].mean())
     print("Figure 5, H0: PPV less that of Caucasians <= 0.01. Published flag: African-American, Male, Less than 25")
-    hits = siblings(table, {"race": BLACK}, ["sex", "age_cat"], white, 0.01, "greater")
-    hits |= siblings(table, {"age_cat": "Less than 25"}, ["sex", "race"], white, 0.01, "greater")
-    record("Groups, Figure 5", f"{BLACK}, Male, Less than 25" in hits, f"flagged here: {'; '.join(sorted(hits))}")
+    roots: list[tuple[dict[str, str], list[str]]]
+    roots = [({"race": BLACK}, ["sex", "age_cat"]), ({"age_cat": "Less than 25"}, ["sex", "race"])]
+    judge("5", [siblings(table, *root, white, 0.01, "greater") for root in roots], {f"{BLACK}, Male, Less than 25"})
     print("Figure 6, H0: difference from the average PPV >= -0.01. Published flags: Female, Less than 25;")
     print("Caucasian, Greater than 45")
-    hits = siblings(table, {"race": "Caucasian"}, ["sex", "age_cat"], average, -0.01, "less")
-    hits |= siblings(table, {"sex": "Female"}, ["age_cat", "race"], average, -0.01, "less")
-    hits |= siblings(table, {"race": "Caucasian"}, ["age_cat", "sex"], average, -0.01, "less")
+    roots = [
+        ({"race": "Caucasian"}, ["sex", "age_cat"]),
+        ({"sex": "Female"}, ["age_cat", "race"]),
+        ({"race": "Caucasian"}, ["age_cat", "sex"]),
+    ]
     published = {"Female, Less than 25", "Caucasian, Greater than 45"}
-    record("Groups, Figure 6", published <= hits, f"flagged here: {'; '.join(sorted(hits))}")
+    judge("6", [siblings(table, *root, average, -0.01, "less") for root in roots], published)
     print("The same hypotheses over all groups of race, sex and age at once (all intersections, at least 10 rows):")
     figures = {"Figure 5": (WHITE, 0.01, "greater"), "Figure 6": ("population", -0.01, "less")}
     for (name, (reference, null, side)), treatment, how in itertools.product(

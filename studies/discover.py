@@ -34,7 +34,7 @@ from isonomy.inference.multiplicity import adjust
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from studies.lines import Asked, Line, Number, Page, Run, Section, at_most, each, main
 
-TABLES = 1_000
+TABLES, DESIGNED = 1_000, 300
 LEVELS, NUMBERS, BINS = (2, 3, 4, 5, 6, 2, 3, 4, 5, 6), 10, 8
 SHOWN = at_most(0.05)
 # Coverage of intervals, several of which share a table.
@@ -128,7 +128,7 @@ def halves_of_rates(rng: np.random.Generator, rows: CodedRows, plan: DiscoverPla
         rates = Binary(n, s), Binary(every.size - n, every.sum() - s)
         effect = ProfileLikelihood(Kind.DISJOINT, rates[0], places, other=rates[1], partner=places).scoring_few()
         pvalue = np.where(n >= 10, effect.test(Hypothesis(0.0, 0.0, "less"))[1], 1.0)
-        shown = np.minimum(2.0 * adjust(pvalue, "holm"), 1.0) <= plan.alpha
+        shown = np.minimum(2.0 * adjust(pvalue, "holm", ranked=True), 1.0) <= plan.alpha
         low, high = np.where(n >= 10, effect.limits(plan.alpha), np.nan)
         columns["subgroups"] += found
         columns["verdicts"] += [Verdict.VIOLATION if reject else Verdict.INCONCLUSIVE for reject in shown]
@@ -200,7 +200,8 @@ def planted(rng: np.random.Generator, conditions: int, z: float, rows: int = 4_0
     """One subgroup is worse off: found and confirmed by halves, in all rows; coverage held out and naive; false."""
     latent = latent_of(rng, rows, 0.5)
     codes = coded(latent)
-    number = latent[10] < np.quantile(latent[10], (0.3, 0.45, 0.6)[conditions - 1])  # between two cuts of the search
+    cut = (1 + conditions + rng.random()) / BINS  # anywhere between two cuts of the search
+    number = latent[10] < np.quantile(latent[10], cut)
     parts = [number, codes[5] == 0, codes[6] == 0][:conditions]
     inside = np.logical_and.reduce(parts)
     n, ones = inside.sum(), round(0.4 * rows)
@@ -235,7 +236,7 @@ def _null(rows: int, correlation: float, law: str, hard: str = "", *, every: boo
 def _designed(rows: int, law: str, designs: str) -> Run:
     line = Line((f"{rows:,}", law, designs or "plain"), (SHOWN, COVERED))
     draw = each(partial(nothing, rows=rows, correlation=0.5, law=law, designs=designs))
-    return Run((line,), draw, TABLES, means)
+    return Run((line,), draw, TABLES if not designs else DESIGNED, means)
 
 
 def means(outcomes: FloatArray) -> list[Number]:

@@ -115,6 +115,11 @@ class Contrast:
         distance = side * (ratio * self.means[:, 1] - self.means[:, 0])
         return float(np.max(stats.t.sf(distance / np.sqrt(variance), self.df)))
 
+    def at(self, point: int) -> Contrast:
+        """One point of an assumption that is tested."""
+        one = slice(point, point + 1)
+        return Contrast(self.means[one], self.variances[one], self.df[one], self.tested)
+
     def covers(self, value: float) -> float:
         """Whether the interval holds the true difference; 1 if there is no interval."""
         low, high = self.interval
@@ -150,11 +155,11 @@ def contrast(table: Table, points: list[tuple[FloatArray, FloatArray, FloatArray
         units = influence * mass
         if table.cluster is not None and units.shape[1] == len(table.cluster):
             units = np.array([np.bincount(table.cluster, line) for line in units])
-        parts = np.vstack([units, units[0] - units[1]])
-        square = (parts**2).sum(1)
+        gap = (units[0] - units[1]) ** 2
+        square = np.array([units[0] @ units[0], units[1] @ units[1], gap.sum()])
         means.append(mean)
-        variances.append(square * parts.shape[1] / (parts.shape[1] - 1))
-        df.append(square[2] ** 2 / (parts[2] ** 4).sum() - 1)
+        variances.append(square * gap.size / (gap.size - 1))
+        df.append(square[2] ** 2 / (gap @ gap) - 1)
     return Contrast(np.array(means), np.array(variances), np.array(df), tested and min(df) >= LEAST_DF)
 
 
@@ -171,7 +176,8 @@ def family(table: Table, group: int, reference: int = 0, shares: tuple[float, ..
     pi, cross, points, tested = weighted.sum(0), weighted.T @ p, [], True
     for share in shares:
         inverse = np.linalg.inv((1 - share) * np.diag(pi) + share * cross)
-        slopes = [(part, inverse @ (weighted.T @ part)) for part in (v * table.y, v)]
+        values = (table.y,) if table.v is None else (v * table.y, v)
+        slopes = [(part, inverse @ (weighted.T @ part)) for part in values]
         means, influences = np.empty(2), np.empty((2, rows))
         for place, k in enumerate((group, reference)):
             if k == POPULATION:
@@ -181,8 +187,10 @@ def family(table: Table, group: int, reference: int = 0, shares: tuple[float, ..
                 (p @ inverse[k]) * (part - share * (p @ slope)) - (1 - share) * (p @ (inverse[k] * slope))
                 for part, slope in slopes
             ]
-            means[place] = slopes[0][1][k] / slopes[1][1][k]
-            influences[place] = (lines[0] - means[place] * lines[1]) / slopes[1][1][k]
+            means[place], influences[place] = slopes[0][1][k], lines[0]
+            if len(slopes) > 1:
+                means[place] /= slopes[1][1][k]
+                influences[place] = (lines[0] - means[place] * lines[1]) / slopes[1][1][k]
             tested &= bool(rows * weighted[:, k] @ v >= LEAST_SIZE)
             tested &= share < shares[-1] or bool(rows / inverse[k, k] >= LEAST_SIZE)
         points.append((means, influences, table.mass))
@@ -328,7 +336,8 @@ def assumptions(rng: Rng, tables: int, world: str, rows: int) -> npt.ArrayLike:
     for i in range(tables):
         table = people(rng, rows).table(rng, made)
         bracket, by_place, third = family(table, 1), names(table, 1), family(table, 2)
-        ends = [family(table, 1, shares=(share,)) for share in (0.0, 1.0)]
+        points = zip((0.0, 1.0), (0, len(GRID) - 1), strict=True)
+        ends = [bracket.at(k) if bracket.tested else family(table, 1, shares=(share,)) for share, k in points]
         if not i:
             answer = table.ask()
             bracket.agrees(answer, 1)

@@ -38,6 +38,20 @@ def zero_inflated(rng: np.random.Generator, n: int) -> FloatArray:
     return np.where(rng.random(n) < 0.1, rng.lognormal(0.0, 1.0, n), 0.0)
 
 
+def rare(scale: float) -> Draw:
+    """Nothing for 95 % of people; lognormal amounts with this log-sd for the others, or exponential ones if 0."""
+
+    def draw(rng: np.random.Generator, n: int) -> FloatArray:
+        amounts = rng.lognormal(0.0, scale, n) if scale else rng.exponential(size=n)
+        return np.where(rng.random(n) < 0.05, amounts, 0.0)
+
+    return draw
+
+
+def exponential(rng: np.random.Generator, n: int) -> FloatArray:
+    return rng.exponential(size=n)
+
+
 def gamma(rng: np.random.Generator, n: int) -> FloatArray:
     """Mildly skewed amounts: their skewness is 1."""
     return rng.gamma(4.0, size=n)
@@ -133,8 +147,8 @@ def overlapping(rng: np.random.Generator, draw: Draw, rows: int) -> list[float]:
     return [float(violation), float(low > 0 or high < 0) if valid else np.nan, float(not valid or np.isnan(pvalue))]
 
 
-def tiny(rng: np.random.Generator, draw: Draw, sizes: list[int]) -> list[float]:
-    return groups(rng, lambda r: sides(r, draw, sizes, 2_000))
+def tiny(rng: np.random.Generator, draw: Draw, sizes: list[int], reference: int = 2_000) -> list[float]:
+    return groups(rng, lambda r: sides(r, draw, sizes, reference))
 
 
 def quantile(rng: np.random.Generator, rows: int, level: float) -> list[float]:
@@ -381,6 +395,20 @@ PAGE = Page(
                     "20 groups of 10 normal rows": partial(tiny, draw=normal, sizes=[10] * 20),
                     "40 groups of 12 normal rows": partial(tiny, draw=normal, sizes=[12] * 40),
                     "6 groups of 400 lognormal rows": partial(tiny, draw=lognormal, sizes=[400] * 6),
+                    "200 amounts among 95 % zeros, exponential, against 3,000": partial(
+                        tiny, draw=rare(0.0), sizes=[200], reference=3_000
+                    ),
+                    "200 amounts among 95 % zeros, lognormal, against 3,000": partial(
+                        tiny, draw=rare(1.0), sizes=[200], reference=3_000
+                    ),
+                    "400 amounts among 95 % zeros, exponential, against 3,000": partial(
+                        tiny, draw=rare(0.0), sizes=[400], reference=3_000
+                    ),
+                    "600 amounts among 95 % zeros, lognormal, against 10,000": partial(
+                        tiny, draw=rare(1.0), sizes=[600], reference=10_000
+                    ),
+                    "60 exponential rows": partial(tiny, draw=exponential, sizes=[60]),
+                    "10 groups of 80 exponential rows": partial(tiny, draw=exponential, sizes=[80] * 10),
                     "median of 12 lognormal rows": partial(quantile, rows=12, level=0.5),
                     "median of 20 lognormal rows": partial(quantile, rows=20, level=0.5),
                     "0.9 quantile of 20 lognormal rows": partial(quantile, rows=20, level=0.9),

@@ -15,7 +15,7 @@ import pytest
 from support import data, engines
 
 # One seed by default, so that a failing test fails for everyone; HYPOTHESIS_PROFILE=explore draws new examples.
-hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=30)
+hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=20)
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=500)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,10 +41,17 @@ def part_of(module: str) -> str:
     return "topics" if name in TOPICS else name
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
+def imports(path: Path) -> tuple[str, ...]:
     """Every module a file imports when it runs, submodules taken from a package included."""
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     guarded = [n for n in ast.walk(tree) if isinstance(n, ast.If) and getattr(n.test, "id", "") == "TYPE_CHECKING"]
+    modules: list[str] = []
     types_only = {inner for outer in guarded for inner in ast.walk(outer)}
     for node in ast.walk(tree):
         if node in types_only:
@@ -53,11 +60,12 @@ def imports(path: Path) -> Iterator[str]:
             assert node.level == 0, f"{path}: relative import"
             base = node.module or ""
             if base == "isonomy" or base.removeprefix("isonomy.") in TOPICS:
-                yield from (f"{base}.{alias.name}" for alias in node.names)
+                modules += [f"{base}.{alias.name}" for alias in node.names]
             else:
-                yield base
+                modules.append(base)
         elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            modules += [alias.name for alias in node.names]
+    return tuple(modules)
 
 
 def headings(path: Path) -> list[tuple[str, int]]:
@@ -108,7 +116,7 @@ def test_no_question_knows_another_topic_by_name() -> None:
         for path in (PACKAGE / part).glob("*.py"):
             if path.name == "starter.py":  # writes an audit file, and so names the tests it proposes
                 continue
-            words = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+            words = {node.value for node in ast.walk(parsed(path)) if isinstance(node, ast.Constant)}
             assert not words & set(KINDS), f"{path.relative_to(PACKAGE)} names {words & set(KINDS)}"
 
 
@@ -122,7 +130,7 @@ def test_rows_are_read_in_frames_and_below_the_heading_read(path: Path) -> None:
         return
     sections = [*headings(path), ("", 10**9)]
     reading = [range(start, sections[i + 1][1]) for i, (name, start) in enumerate(sections[:-1]) if name == "read"]
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     annotated = {
         inner
         for node in ast.walk(tree)
@@ -150,7 +158,7 @@ def test_words_and_mathematics_keep_to_themselves(topic: str) -> None:
 def test_a_class_name_means_one_thing() -> None:
     homes: dict[str, list[str]] = defaultdict(list)
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.ClassDef):
                 homes[node.name].append(str(path.relative_to(PACKAGE)))
     assert not {name: paths for name, paths in homes.items() if len(paths) > 1}

@@ -161,7 +161,7 @@ def near(value: str, known: Iterable[str]) -> str:
 
 def choose(argument: str, value: str, allowed: Iterable[str]) -> str:
     options = tuple(allowed)
-    if value not in options:
+    if not isinstance(value, str) or value not in options:
         raise UnknownOption(argument, value, options)
     return value
 

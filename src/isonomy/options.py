@@ -121,8 +121,6 @@ class Form:
         """Whether ``value`` may be of this form, as far as can be known without the table."""
         if self.name == "seed":
             return value is None or isinstance(value, np.random.Generator) or Number(least=0, whole=True).admits(value)
-        if self.name == "split":
-            return isinstance(value, str)
         if self.name not in ("column", "names"):
             return True
         several = self.name == "column" or hasattr(value, "__iter__")
@@ -411,7 +409,6 @@ _PLAIN: dict[object, str] = {
 _FORMS = {
     "column": "the name of a column",
     "names": "names of columns",
-    "split": "the name of a column",
     "seed": "None, a whole number from 0 up or a numpy Generator",
 }
 

@@ -849,7 +849,9 @@ def test_what_the_paper_assumes_is_reported() -> None:
         for g in (0, 1)
     ]
     assert result.correlation[0] == pytest.approx(max(pairs + hits), rel=1e-9)
-    assert 0 < result.eigenvalue[0] < 1
+    utilities = [data["old"], data["new"], data["old"] == data["y"], data["new"] == data["y"]]
+    smallest = [np.linalg.eigvalsh(np.corrcoef([u[data["group"] == g] for u in utilities]))[0] for g in (0, 1)]
+    assert result.eigenvalue[0] == pytest.approx(max(min(smallest), 0.0), abs=1e-12)
     assert result.least_share[0] == pytest.approx(1.0)
     gap = data["new"][~here].mean() - data["new"][here].mean()
     error = np.sqrt(sum(data["new"][data["group"] == g].var() / (data["group"] == g).sum() for g in (0, 1)))

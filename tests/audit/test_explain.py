@@ -20,6 +20,11 @@ def wrong(text: str) -> str:
     ("old", "new", "words"),
     [
         ('metric = "tpr"', 'metirc = "tpr"', "line 29: tests[0].metirc: unknown key. Did you mean 'metric'? Allowed: "),
+        (
+            'metric = "tpr"',
+            'metric = "tpr"\nweight = "w"',
+            "tests[0].weight: unknown key. Write it under [data]: it applies to all tests. Allowed: kind, ",
+        ),
         ('metric = "tpr"', "", "line 27: tests[0].metric: this key is required."),
         ('metric = "tpr"', 'metric = "trp"', "tests[0].metric: 'trp' is not allowed. Did you mean 'tpr'"),
         (

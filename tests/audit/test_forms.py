@@ -60,7 +60,6 @@ EXPECTED: dict[str, tuple[Any, list[str], Any]] = {
     ),
     "rule": (list(RULES[:2]), [], list(RULES[:2])),
     "candidates": ({"better": "b", "cheaper": "c"}, ["b", "c"], {"better": "b", "cheaper": "c"}),
-    "split": ("part", ["part"], "part"),
     "observed_effects": ({"race=Black": [0.1, 0.02]}, [], {"race=Black": [0.1, 0.02]}),
     "seed": (7, [], 7),
 }
@@ -81,7 +80,8 @@ def test_every_form(name: str) -> None:
 
 
 def test_words_are_not_columns() -> None:
-    assert list(FORMS["split"].columns("independent")) == []
+    assert list(FORMS["observed_effects"].columns("independent")) == []
+    assert list(FORMS["observed_effects"].columns("part")) == [("part", None)]
     assert list(FORMS["reference"].columns("population")) == []
     assert list(FORMS["utilities"].columns("tpr")) == []
 

@@ -68,6 +68,15 @@ def started(table: dict[str, Any], folder: Path, kind: str = "parquet") -> tuple
     return guesses, (folder / "audit.toml").read_text()
 
 
+def test_another_score_is_neither_a_factor_nor_a_feature(tmp_path: Path) -> None:
+    table = {"sex": RNG.choice(["f", "m"], N), "approved": binary() * 1, "repaid": binary() * 1}
+    table |= {"score": RNG.random(N), "risk_score": RNG.normal(size=N), "income": RNG.normal(40, 9, N)}
+    text = started(table, tmp_path)[1]
+    proposed = [line for line in text.splitlines() if line.startswith(("# given", "# features", "# factors"))]
+    assert any("income" in line for line in proposed)
+    assert not any("risk_score" in line for line in proposed)
+
+
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_the_file_runs_as_it_is(name: str, kind: str, tmp_path: Path) -> None:

@@ -187,17 +187,31 @@ def test_download(desk: Opened) -> None:
     assert any(len(row[at]) > 8 for row in rows)  # all digits, not rounded as on the page
 
 
-@pytest.mark.parametrize(("place", "width"), [("desk", 1280), ("dark", 1280), ("phone", 400)])
-def test_accessibility_and_width(place: str, width: int, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(
+    ("place", "media", "width"),
+    [("desk", "screen", 1280), ("dark", "screen", 1280), ("phone", "screen", 400), ("desk", "print", 718)],
+)
+def test_accessibility_and_width(place: str, media: str, width: int, request: pytest.FixtureRequest) -> None:
     """Dark mode changes only colors, and a narrow page changes no color, so each is checked where it matters."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     opened: Opened = request.getfixturevalue(place)
-    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
-    options = {"resultTypes": ["violations"], **({"runOnly": ["color-contrast"]} if place == "dark" else {})}
-    # A picture is one element for a screen reader (role="img" with a label); its thousands of marks are skipped.
-    violations = axe.Axe().run(opened.page, {"exclude": [["[data-chart] svg"]]}, options).response["violations"]
-    assert [(v["id"], v["nodes"][0]["html"][:200]) for v in violations] == []
-    opened.shoot(f"report-{place}")
+    page, options = opened.page, dict[str, Any](resultTypes=["violations"])
+    if place == "dark":
+        options["runOnly"] = ["color-contrast"]
+    page.emulate_media(media=media)
+    page.set_viewport_size({"width": width, "height": 900})
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")  # folded text is checked too
+    try:
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        # A picture is one element for a screen reader (role="img" with a label); its thousands of marks are skipped.
+        violations = axe.Axe().run(page, {"exclude": [["[data-chart] svg"]]}, options).response["violations"]
+        assert [(v["id"], v["nodes"][0]["html"][:200]) for v in violations] == []
+    finally:
+        page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+        page.emulate_media(media="screen")
+        page.set_viewport_size({"width": 400 if place == "phone" else 1280, "height": 900})
+    if media == "screen":
+        opened.shoot(f"report-{place}")
     assert opened.complaints == []
 
 

@@ -141,7 +141,7 @@ def test_compare_card_sql_counts_and_pack(folder: Path, run: Run) -> None:
     results = "isonomy-report/results.json"
     compared = run("compare", results, results, "-o", "compared")
     assert compared.exit_code == 0, compared.output
-    assert "No verdict of 1 test changed" in compared.output
+    assert "The verdict did not change" in compared.output
     assert (folder / "compared" / "compare.html").exists()
     assert run("card", results).output.startswith("## Fairness evaluation")
     query = run("sql", "audit.toml", "--table", "'decisions.parquet'").output

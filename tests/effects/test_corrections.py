@@ -64,34 +64,6 @@ def test_alpha_decides_what_is_significant() -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"measure": "difference"},
-        {"measure": iso.relative("weighted"), "baseline": "baseline"},
-        {"measure": iso.relative("positives")},
-        {"rest": "pooled"},
-        {"method": iso.heldout(2, 10, buckets=2)},
-        {"method": iso.heldout(2, 10, split="independent")},
-        {"method": iso.heldout(2, 10, split="swapped")},
-        {"method": "published"},
-        {"form": "multiplicative"},
-        {"estimator": iso.regression(["x"])},
-        {"estimator": iso.aipw(["x"])},
-        {"propensity": "p"},
-        {"method": iso.heldout(2, 10, over="rows")},
-        {"observed_effects": dict.fromkeys("abcdef", (1.3, 0.05))},
-        {"depth": 2, "groups": ["group", iso.cut("x", [0.5])]},
-    ],
-)
-def test_options(options: dict[str, Any]) -> None:
-    made = uplift()
-    made["p"] = np.full(made["effect"].size, 0.5)
-    result = iso.evaluate_corrections(made, **{**ROLES, "method": iso.heldout(2, 10), "rng": 1, **options})
-    assert np.isfinite(result.bias).all()
-    assert np.isfinite(result.bias_pvalue).all()
-
-
-@pytest.mark.parametrize(
     ("change", "error", "words"),
     [
         ({"strategies": ["shrink"]}, UnknownOption, "strategies"),

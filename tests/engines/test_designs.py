@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import isonomy as iso
-from support.engines import Engine
+from support.engines import Engine, expected
 from support.same import same
 
 NAMES = ("labels", "status", "size", "n", "estimate", "disparity", "ci_low", "ci_high", "statistic", "pvalue")
@@ -38,13 +38,12 @@ def test_rates(engine: Engine, table: dict[str, Any], reading: dict[str, Any]) -
     options: dict[str, Any] = {"groups": ["race", "sex"], "depth": 2, "outcome": "outcome", "prediction": "prediction"}
     test: Any
     for test in (iso.flag, iso.certify):
-        expected = test(table, metric="ppv", **options, **reading)
+        answer = expected(test, table, metric="ppv", **options, **reading)
         result = test(engine(table), metric="ppv", **options, **reading)
-        same(result, expected, NAMES)
+        same(result, answer, NAMES)
         assert result.design is not None
-        assert expected.design is not None
-        assert result.design.effect == pytest.approx(expected.design.effect, rel=1e-9, nan_ok=True)
-        assert result.design.clusters.tolist() == expected.design.clusters.tolist()
+        assert result.design.effect == pytest.approx(answer.design.effect, rel=1e-9, nan_ok=True)
+        assert result.design.clusters.tolist() == answer.design.clusters.tolist()
 
 
 def test_numbers(engine: Engine, table: dict[str, Any]) -> None:
@@ -53,9 +52,10 @@ def test_numbers(engine: Engine, table: dict[str, Any]) -> None:
         "groups": "sex",
         "prediction": "amount",
         "reference": "rest",
+        "weight": "weight",
+        "cluster": "person",
     }
-    expected = iso.flag(table, **options, weight="weight", cluster="person")
-    same(iso.flag(engine(table), **options, weight="weight", cluster="person"), expected, NAMES)
+    same(iso.flag(engine(table), **options), expected(iso.flag, table, **options), NAMES)
 
 
 EFFECT: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "measure": "difference"}
@@ -90,27 +90,30 @@ METHODS: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_methods(engine: Engine, table: dict[str, Any], method: str) -> None:
+@pytest.fixture(scope="module")
+def columns(table: dict[str, Any]) -> dict[str, Any]:
     rng = np.random.default_rng(1)
     n = len(table["sex"])
     score = rng.random(n)
-    columns = table | {
+    return table | {
         "score": score,
         "prediction": (score > 0.5).astype(int),
         "other": (score + 0.2 * rng.normal(size=n) > 0.5).astype(int),
         "treatment": rng.integers(0, 2, n),
         "effect": 0.1 * rng.random(n),
     }
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_methods(engine: Engine, columns: dict[str, Any], method: str) -> None:
     test, options, names = METHODS[method]
-    expected, result = (
-        test(data, **options, groups="sex", weight="weight", cluster="person") for data in (columns, engine(columns))
-    )
+    options = options | {"groups": "sex", "weight": "weight", "cluster": "person"}
+    answer, result = expected(test, columns, **options), test(engine(columns), **options)
     for name in names:
-        ours, theirs = (_numbers(each, name) for each in (expected, result))
+        ours, theirs = (_numbers(each, name) for each in (answer, result))
         assert np.isfinite(ours).any()
         assert theirs == pytest.approx(ours, rel=1e-9, abs=1e-12, nan_ok=True)
-    for ours, theirs in zip(expected.provenance.clusters, result.provenance.clusters, strict=True):
+    for ours, theirs in zip(answer.provenance.clusters, result.provenance.clusters, strict=True):
         assert theirs == (*ours[:2], pytest.approx(ours[2], rel=1e-9))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import isonomy as iso
+from support.engines import expected
 
 Engine = Callable[[Mapping[str, Any]], Any]
 ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
@@ -42,11 +43,11 @@ def trial_rows() -> dict[str, Any]:
     ids=["default", "regression", "normalized", "intersections"],
 )
 def test_bias(engine: Engine, trial_rows: dict[str, Any], options: dict[str, Any]) -> None:
-    expected = iso.treatment_bias(trial_rows, **{**ROLES, **options})
+    answer = expected(iso.treatment_bias, trial_rows, **{**ROLES, **options})
     found = iso.treatment_bias(engine(trial_rows), **{**ROLES, **options})
-    assert [g.label for g in found.groups] == [g.label for g in expected.groups]
+    assert [g.label for g in found.groups] == [g.label for g in answer.groups]
     for name in NUMBERS:
-        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-8, err_msg=name)
+        np.testing.assert_allclose(getattr(found, name), getattr(answer, name), rtol=1e-8, err_msg=name)
 
 
 def test_random_splits(engine: Engine, trial_rows: dict[str, Any], request: pytest.FixtureRequest) -> None:
@@ -56,19 +57,17 @@ def test_random_splits(engine: Engine, trial_rows: dict[str, Any], request: pyte
     if "spark" in request.node.name:  # Spark numbers rows by partition, which gives another, equally random split
         assert np.isfinite(found.bias).all()
         return
-    expected = iso.evaluate_corrections(trial_rows, **options)
+    answer = expected(iso.evaluate_corrections, trial_rows, **options)
     for name in ("factor", "error", "bias", "bias_pvalue", "bias_density"):
-        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-7, atol=1e-10, err_msg=name)
+        np.testing.assert_allclose(getattr(found, name), getattr(answer, name), rtol=1e-7, atol=1e-10, err_msg=name)
 
 
+@pytest.fixture(scope="module")
 def head(trial_rows: dict[str, Any]) -> dict[str, Any]:
     return {name: values[:300] for name, values in trial_rows.items()}
 
 
-def with_predictions_of(data: Any) -> Any:
-    return iso.treatment_bias(data, **ROLES, estimator=iso.aipw(["x"]), rng=3).estimate
-
-
-def test_aipw_brings_any_engine_into_memory(engine: Engine, trial_rows: dict[str, Any]) -> None:
-    found, expected = with_predictions_of(engine(head(trial_rows))), with_predictions_of(head(trial_rows))
-    np.testing.assert_allclose(found, expected, rtol=1e-8)
+def test_aipw_brings_any_engine_into_memory(engine: Engine, head: dict[str, Any]) -> None:
+    options: dict[str, Any] = {**ROLES, "estimator": iso.aipw(["x"]), "rng": 3}
+    found, answer = iso.treatment_bias(engine(head), **options), expected(iso.treatment_bias, head, **options)
+    np.testing.assert_allclose(found.estimate, answer.estimate, rtol=1e-8)

@@ -18,7 +18,7 @@ import isonomy as iso
 
 SOURCE = Path(iso.__file__).parent
 Arguments = Mapping[str, Any]
-KNOWN = frozenset("ypqdsrzghtvebxuwklmnf")  # the columns of `table`
+KNOWN = frozenset("ypqdsrzghtvebxuwklmnfc")  # the columns of `table`
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class Public:
     columns: Mapping[str, Any]
     options: Arguments
     ordered: bool = False  # its draws belong to rows, so that they change with the order of rows
+    shared: tuple[str, ...] = ()  # columns whose missing values change the bins or the parts of the other rows
 
 
 def table(rows: int = 240) -> pl.DataFrame:
@@ -62,22 +63,42 @@ def table(rows: int = 240) -> pl.DataFrame:
             "m": (second := rng.integers(0, 33, rows) / 64),
             "n": 1 - first - second,
             "f": rng.integers(0, 3, rows),
+            "c": np.where(rng.random(rows) < 0.4, np.array(["a", "b", "c"])[rng.integers(0, 3, rows)], ""),
         }
     )
 
 
-def _by_probability(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A question about groups known by the probabilities in the named columns."""
+def _by_probability(function: Callable[..., Any], **assumed: Any) -> Callable[..., Any]:
+    """A question about groups known by the probabilities in the named columns; of the last, if they are too few."""
 
-    def call(data: Any, *, shares: Any, **options: Any) -> Any:
-        return function(data, groups=iso.proxy("o", dict(zip("abc", shares, strict=True))), **options)
+    def call(data: Any, *, shares: Any, known: Any = None, place: Any = None, **options: Any) -> Any:
+        probabilities = dict(zip("abc", shares, strict=False))
+        more = assumed | ({} if known is None else {"known": known}) | ({} if place is None else {"place": place})
+        other = "c" if len(probabilities) < 3 else None
+        return function(data, groups=iso.proxy("o", probabilities, other=other, **more), **options)
 
     return call
 
 
-def _comparable(data: Any, *, by: Any, **options: Any) -> Any:
-    """`isonomy.flag` among people who are comparable by the named columns."""
-    return iso.flag(data, given=iso.comparable(*by), **options)
+def _comparable(function: Callable[..., Any], model: str) -> Callable[..., Any]:
+    """A question among people who are comparable by the named columns."""
+
+    def call(data: Any, *, by: Any, **options: Any) -> Any:
+        return function(data, given=iso.comparable(*by, model=model), **options)
+
+    return call
+
+
+def _compared(data: Any, *, pair: Any, **options: Any) -> Any:
+    """`isonomy.compare_models` with the models in the named columns."""
+    return iso.compare_models(data, dict(zip("AB", pair, strict=True)), **options)
+
+
+def _monitored(data: Any, **options: Any) -> Any:
+    """`isonomy.Monitor` with a batch of all rows."""
+    monitor = iso.Monitor(**options)
+    monitor.update(data, batch="first")
+    return monitor.result()
 
 
 def _estimator(make: Callable[..., Any]) -> Callable[..., Any]:
@@ -125,23 +146,73 @@ def public() -> list[Public]:
             {"reference": {"o": "a"}},
         ),
         Public(
+            "flag, probabilities and labels",
+            _by_probability(iso.flag, known_rows="random"),
+            {"outcome": "y", "prediction": "p", "shares": ["l", "m"], "known": "c"},
+            {"metric": "tpr"},
+        ),
+        Public(
+            "flag, probabilities of places",
+            _by_probability(iso.flag, assume="names"),
+            {"prediction": "p", "shares": ["l", "m", "n"], "place": "h"},
+            {"metric": "selection_rate"},
+        ),
+        Public(
             "flag, comparable people",
-            _comparable,
+            _comparable(iso.flag, "doubly_robust"),
             {"prediction": "p", "groups": ["g"], "by": ["x", "h"]},
             {"metric": "selection_rate"},
         ),
-        Public("monitor", iso.monitor, both | {"batch": "f"}, {"metric": "tpr"}),
+        Public(
+            "flag, comparable by a regression",
+            _comparable(iso.flag, "logistic"),
+            {"prediction": "p", "groups": ["g"], "by": ["x", "f"]},
+            {"metric": "selection_rate"},
+        ),
+        Public(
+            "flag, comparable strata",
+            _comparable(iso.flag, "strata"),
+            {"outcome": "y", "prediction": "p", "groups": ["h"], "by": ["z"]},
+            {"metric": "accuracy"},
+        ),
+        Public("flag, several metrics", iso.flag, both, {"metric": ["tpr", "fpr", "ppv"]}),
+        Public(
+            "compare_models",
+            _compared,
+            {"outcome": "y", "pair": ["p", "q"], "groups": ["g"]},
+            {"metric": ["tpr", "selection_rate"]},
+        ),
+        Public(
+            "compare_models, scores",
+            _compared,
+            {"outcome": "y", "pair": ["s", "r"], "groups": ["g", "h"]},
+            {"metric": "mae", "reference": "rest"},
+        ),
+        Public("Monitor", _monitored, both, {"metric": "accuracy", "tolerance": 0.05}),
+        Public(
+            "monitor, a mean", iso.monitor, both | {"prediction": "s", "batch": "f"}, {"metric": "mae"}, shared=("f",)
+        ),
+        Public("monitor", iso.monitor, both | {"batch": "f"}, {"metric": "tpr"}, shared=("f",)),
         Public(
             "discover",
             iso.discover,
             {"prediction": "p", "features": ["d", "x"]},  # numbers alone: labels of another type are other features
             {"metric": "selection_rate", "min_size": 5, "rng": 0},
+            shared=("d", "x"),
         ),
         Public(
             "discover, a mean",
             iso.discover,
             {"outcome": "y", "score": "s", "features": ["d", "x"], "cluster": "u"},
             {"metric": "brier", "min_size": 5, "rng": 0},
+            shared=("d", "x"),
+        ),
+        Public(
+            "discover, everything",
+            iso.discover,
+            {"prediction": "p", "features": ["d", "x"]},
+            {"metric": "selection_rate", "min_size": 5, "evidence": "all", "rng": 0},
+            shared=("d", "x"),
         ),
         Public("project", iso.project, both | {"distance": "d"}, {"rng": 0}),
         Public("project, a score", iso.project, both | {"prediction": "q", "score": "s"}, {"threshold": 0.5, "rng": 0}),
@@ -161,6 +232,12 @@ def public() -> list[Public]:
             ordered=True,
         ),
         Public("price_of_fairness", iso.price_of_fairness, trial | {"corrected": ["b"]}, {"measure": "difference"}),
+        Public(
+            "price_of_fairness, money",
+            iso.price_of_fairness,
+            trial | {"corrected": ["b"]},
+            {"measure": "difference", "value": 2.0, "cost": 1.0, "budget": 0.5},
+        ),
         Public("predictive_parity", iso.predictive_parity, scored, quick, ordered=True),
         Public("predictive_parity, people", iso.predictive_parity, scored | {"user": "u"}, quick, ordered=True),
         Public(
@@ -171,8 +248,15 @@ def public() -> list[Public]:
             ordered=True,
         ),
         Public("marginal_outcomes", iso.marginal_outcomes, scored, {"threshold": 0.5}),
-        Public("calibration_metrics", iso.calibration_metrics, scored | {"score": ["s", "r"]}, {}),
+        Public("calibration_metrics", iso.calibration_metrics, scored | {"score": ["s", "r"]}, {}, ordered=True),
         Public("calibration_metrics, people", iso.calibration_metrics, scored | {"score": ["s"], "user": "u"}, {}),
+        Public(
+            "evaluate_calibrators",
+            iso.evaluate_calibrators,
+            scored | {"user": "u"},
+            {"calibrators": ["binning"], "splits": 2, "rng": 0},
+            ordered=True,
+        ),
         Public("equalize_thresholds", iso.equalize_thresholds, scored, {"threshold": 0.5, "target": "tpr"} | quick),
         Public(
             "GroupCalibrator",
@@ -220,7 +304,7 @@ def fitted(call: Public, rows: np.ndarray[Any, Any]) -> Any:
 
 def rows_of_numbers() -> np.ndarray[Any, Any]:
     """The table as an array, with numbers for groups."""
-    coded = table().with_columns(pl.col("g", "h").cast(pl.Categorical).to_physical().cast(pl.Float64))
+    coded = table().with_columns(pl.col("g", "h", "c").cast(pl.Categorical).to_physical().cast(pl.Float64))
     return coded.cast(pl.Float64).to_numpy()
 
 

@@ -127,7 +127,8 @@ def expected(place: int) -> list[float]:
 def swept(seed: int) -> Outcome:
     """Draw a call and make it."""
     rng = np.random.default_rng(seed)
-    place = int(rng.integers(len(calls())))
+    tables, rest = len(public_names()), len(calls()) - len(public_names())
+    place = int(rng.integers(tables) if rng.random() < 0.85 else tables + rng.integers(rest))
     call = calls()[place]
     if call.name == "from_json" and rng.random() < 0.8:
         document = json.loads(results()[rng.integers(len(results()))])
@@ -155,8 +156,11 @@ def swept(seed: int) -> Outcome:
         "strange": lambda: _changed(rng, seed, call, forms.strange),
         "edges": lambda: _changed(rng, seed, call, forms.edges),
         "groups": lambda: _groups(rng, seed, call),
+        "counts": lambda: _counts(seed, place),
+        "designs": lambda: _designs(rng, seed, call),
     }
-    weights = np.array([3, 3, 1, 1, 1, 2, 4, 8, 3 if "y" in call.columns else 0, 4, 2, 3, 3])
+    fits = "y" in call.columns
+    weights = np.array([3, 3, 1, 1, 1, 2, 4, 6, 3 * fits, 4, 2, 3, 3, 1 - fits, 2 - 2 * fits])
     return kinds[str(rng.choice(list(kinds), p=weights / weights.sum()))]()
 
 
@@ -182,9 +186,10 @@ def _same(rng: np.random.Generator, seed: int, place: int, kind: str) -> Outcome
     data, columns, options = table(), dict(call.columns), dict(call.options)
     memory = "y" in call.columns  # estimators take tables in memory
     if kind == "missing" and not memory:
-        shared = {"count": "k", "score": ["s", "r"]}  # counts are never missing, and each score has its own rows
+        # Counts are never missing, unknown groups may be, and each score has its own rows.
+        shared = {"count": "k", "known": "c", "score": ["s", "r"]}
         roles = {role: name for role, name in columns.items() if shared.get(role) != name}
-        data = forms.incomplete(rng, data, _used(roles))
+        data = forms.incomplete(rng, data, [name for name in _used(roles) if name not in call.shared])
         options |= {"missing": "drop", "missing_group": "drop"}
     if kind in ("order", "all") and not call.ordered:
         data = data[rng.permutation(len(data))]
@@ -225,6 +230,31 @@ def _groups(rng: np.random.Generator, seed: int, call: Public) -> Outcome:
     groups = forms.groups(rng, memory="y" in call.columns)
     columns = {**call.columns, **({"groups": groups} if "groups" in call.columns else {})}
     return _made(seed, call, "groups", lambda: call.function(table(), **columns, **call.options), None, str(groups))
+
+
+@cache
+def _repeated(place: int) -> list[float]:
+    """The answer of a call on a table with k copies of each row."""
+    call = calls()[place]
+    rows = table()[np.repeat(np.arange(len(table())), table()["k"].to_numpy())]
+    return numbers(call.function(rows, **call.columns, **call.options))
+
+
+def _counts(seed: int, place: int) -> Outcome:
+    """A line that stands for k rows gives the answer of k rows."""
+    call = calls()[place]
+    truth = None if call.ordered or {"count", "weight"} & set(call.columns) else _repeated(place)
+    options = {"count": "k", **call.columns, **call.options}
+    return _made(seed, call, "counts", lambda: call.function(table(), **options), truth, "")
+
+
+def _designs(rng: np.random.Generator, seed: int, call: Public) -> Outcome:
+    """Counts, weights and clusters, which a call may refuse, of few values or with nothing in some rows."""
+    data = table().with_columns(pl.when(pl.col("x") > rng.choice([0.0, 1.5, 3.0])).then(0).otherwise("k").alias("k"))
+    roles = {"count": "k", "weight": str(rng.choice(["w", "k", "z", "d"])), "cluster": str(rng.choice(["u", "g", "f"]))}
+    drawn = {role: roles[role] for role in rng.permutation(list(roles))[: int(rng.integers(1, 4))]}
+    options = {**call.columns, **drawn, **call.options}
+    return _made(seed, call, "designs", lambda: call.function(data, **options), None, str(drawn))
 
 
 def _width(rng: np.random.Generator, seed: int, call: Public) -> Outcome:
@@ -268,13 +298,14 @@ def _shown(drawn: Mapping[str, Any]) -> str:
 
 
 def _parameters(call: Public) -> list[str]:
-    wrapped = {"y", "shares", "by"} & set(call.columns)  # names of the sweep's own
-    target = getattr(iso, call.name.partition(",")[0]) if wrapped else call.function
+    # Names of the sweep's own.
+    wrapped = {"y", "shares", "known", "place", "by", "pair"} & set(call.columns) or {"Monitor"} & {call.name}
+    target = getattr(iso, call.name.partition(",")[0].replace("Monitor", "monitor")) if wrapped else call.function
     names = []
     for name, parameter in inspect.signature(target).parameters.items():
         shared = [other for other in hints(target) if other not in inspect.signature(target).parameters]
         names += shared if parameter.kind is parameter.VAR_KEYWORD else [name]
-    taken = {"shares": ("groups",), "by": ("given",)}
+    taken = {"shares": ("groups",), "by": ("given",), "pair": ("models",), "Monitor": ("batch",)}
     own = [name for role in wrapped for name in taken.get(role, ())]
     return [name for name in names if name not in ("data", "progress", "n_jobs", *own)]
 
@@ -297,9 +328,12 @@ def _made(
                 answer.summary()
                 answer.to_json()
                 with suppress(iso.errors.NotEnoughData):  # small groups cannot be withheld: others need their numbers
-                    answer.published(20).to_json()
-                if kind == "tampered":
-                    answer.plot().to_dict()
+                    published = answer.published(20)
+                    published.to_json()
+                    if seed % 8 == 0:
+                        _explore(published)
+            if seed % 8 == 0:
+                _explore(answer)
         if b"illegal value" in printed[0]:  # LAPACK was given NaN
             outcome, detail = "wrong", f"{printed[0][:80]!r} {detail}"
         if truth is not None and not _close(numbers(answer), truth):
@@ -320,6 +354,22 @@ def _made(
     return Outcome(call.name, kind, outcome, detail, seed)
 
 
+def _explore(answer: Any) -> None:
+    """Everything that a result offers without further arguments."""
+    if not hasattr(answer, "table"):
+        return
+    for name in dir(type(answer)):
+        method = getattr(type(answer), name)
+        if name.startswith("_") or not inspect.isfunction(method):
+            continue
+        needed = [p for p in inspect.signature(method).parameters.values() if p.default is p.empty]
+        if len(needed) == 1:
+            with suppress(iso.errors.IsonomyError):  # one that this call has nothing for
+                shown = method(answer)
+                if name == "plot":
+                    shown.to_dict()
+
+
 def _names(error: Exception, call: Public) -> bool:
     """Whether a message names the argument."""
     text = str(error)
@@ -338,6 +388,9 @@ def _names(error: Exception, call: Public) -> bool:
         "Metric",
         "sample_weight",
         "probabilities",
+        "known",
+        "place",
+        "prediction",
         "given",
         *ROLES,
         *_parameters(call),

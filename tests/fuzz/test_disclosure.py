@@ -412,6 +412,45 @@ def test_a_published_fingerprint_tests_no_guess(tmp_path: Path, monkeypatch: pyt
     assert published("three") == published("four")
 
 
+def few_others() -> pl.DataFrame:
+    rng = np.random.default_rng(5)
+    x, one, two = np.where(np.arange(600) < 5, 1, 0), rng.integers(0, 2, 600), rng.integers(0, 2, 600)
+    return pl.DataFrame({"x": x, "p": one, "q": two, "g": np.where(np.arange(600) < 300, "a", "b")})
+
+
+@pytest.mark.parametrize("reference", ["rest", "population"])
+def test_a_condition_that_all_but_a_few_meet_is_withheld(reference: Any) -> None:
+    """The five others would be the reference, or the rows minus those of the group."""
+    roles: Any = {"metric": "selection_rate", "groups": [iso.where("most", iso.col("x") < 1)], "reference": reference}
+    result = iso.flag(few_others(), prediction="p", **roles)
+    assert np.isfinite(result.disparity).all()
+    published = result.published(20)
+    assert np.isnan([published.n, published.estimate, published.disparity, published.reference_value]).all()
+    compared = iso.compare_models(few_others(), {"A": "p", "B": "q"}, **roles).published(20)
+    assert np.isnan([compared.n[1], compared.change[1], compared.disparity_before[1]]).all()
+
+
+def test_a_comparison_of_models_withholds_small_groups() -> None:
+    models = {"A": "p", "B": "q"}
+    table = few_others().with_columns(h=pl.when(pl.int_range(pl.len()) < 9).then(pl.lit("c")).otherwise("g"))
+    result = iso.compare_models(table, models, metric=["selection_rate"], groups=["g", "h"])
+    published = result.published(20)
+    small = np.array([label in ("h=c", "h=a") for label in result.group])  # the second reveals the first
+    assert small.sum() == 2
+    numbers = [values for values in published.table().values() if isinstance(values, np.ndarray)]
+    assert len(numbers) > 10
+    for values in numbers:
+        assert np.isnan(values[small]).all()
+    np.testing.assert_array_equal(published.change[~small], result.change[~small])
+    assert "suppressed" in published.to_frame()["status"].to_list()
+    assert published.summary()
+    for reference in ({"h": "c"}, {"h": "a"}):
+        with pytest.raises(iso.errors.NotEnoughData, match="reference"):
+            iso.compare_models(
+                table, models, metric="accuracy", outcome="x", groups="h", reference=reference
+            ).published(20)
+
+
 def counted() -> pl.DataFrame:
     """3 of the 303 in "b" have outcome 0; 10 people are in "e", all of them selected; 5 are 40 years old."""
     rng = np.random.default_rng(4)
@@ -472,6 +511,17 @@ def test_what_tests_tell_together_is_named(name: str, tmp_path: Path) -> None:
     told = [note for entry in result.results.values() for note in entry.notes if note.code == code]
     assert any(group in note.groups for note in told), [entry.warnings for entry in result.results.values()]
     assert all("None" not in note.text for note in told)
+
+
+def test_conditions_of_about_as_many_other_people_tell_nothing(tmp_path: Path) -> None:
+    """300 and 303 people, of whom 30 and 150 were selected: neither condition holds whenever the other does."""
+    place = np.arange(900)
+    table = pl.DataFrame({"x": place, "p": ((place < 300) & (place % 10 == 0)) | ((place >= 300) & (place % 2 == 0))})
+    named = '{{name = "{}", where = [{{column = "x", op = "{}", value = {}}}]}}'
+    groups = ", ".join(named.format(*part) for part in (("first", "<", 300), ("last", ">=", 597)))
+    text = f'[columns]\ngroups = [{groups}]\nprediction = "p"\n[[tests]]\nkind = "flag"\nmetric = "selection_rate"\n'
+    result, _ = run(tmp_path, text, table)
+    assert not [note for one in result.results.values() for note in one.notes if note.code == "near_counts"]
 
 
 def test_tests_of_the_same_rows_tell_nothing_together(tmp_path: Path) -> None:

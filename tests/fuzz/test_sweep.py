@@ -40,6 +40,45 @@ def test_columns_under_the_packages_own_names_change_no_number(place: int) -> No
     np.testing.assert_allclose(answer, expected(place), rtol=1e-9, atol=1e-12)
 
 
+def test_proxies_may_be_in_columns_of_any_name() -> None:
+    roles: Any = {"metric": "selection_rate", "prediction": "p"}
+    names = ["__proxy state", "proxy 0", "proxy sum"]
+    strange = table().rename(dict(zip("lmn", names, strict=True)))
+    first = iso.flag(table(), groups=iso.proxy("o", dict(zip("abc", "lmn", strict=True))), **roles)
+    second = iso.flag(strange, groups=iso.proxy("o", dict(zip("abc", names, strict=True))), **roles)
+    np.testing.assert_allclose(numbers(first), numbers(second), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["price_of_fairness", "improvability", "adverse_impact", "discover, a mean"])
+def test_a_line_that_stands_for_rows_gives_the_answer_of_these_rows(name: str) -> None:
+    call = next(call for call in public() if call.name == name)
+    rows = table()[np.repeat(np.arange(240), table()["k"].to_numpy())]
+    counted = call.function(table(), **call.columns, **call.options, count="k")
+    np.testing.assert_allclose(
+        numbers(counted), numbers(call.function(rows, **call.columns, **call.options)), rtol=1e-7, atol=1e-9
+    )
+
+
+def test_people_are_dealt_into_the_same_parts_whatever_identifies_them() -> None:
+    roles: Any = {"outcome": "y", "score": "s", "groups": "g", "user": "u", "splits": 1, "rng": 0}
+    named = table().with_columns(u=pl.format("person {}", "u"))
+    first = iso.evaluate_calibrators(table(), calibrators=["binning"], **roles)
+    second = iso.evaluate_calibrators(named, calibrators=["binning"], **roles)
+    np.testing.assert_allclose(numbers(first), numbers(second), rtol=1e-9)
+    unknown = pl.concat([table(), table().head(4).with_columns(u=pl.lit(None, pl.Int64))])
+    roles = {"outcome": "y", "score": "s", "groups": "g", "user": "u"}
+    first = iso.calibration_metrics(table(), **roles)
+    second = iso.calibration_metrics(unknown, **roles, missing="drop")
+    np.testing.assert_allclose(numbers(first), numbers(second), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["price_of_fairness", "composite_parity", "marginal_outcomes"])
+def test_every_line_of_a_result_has_a_key(name: str) -> None:
+    call = next(call for call in public() if call.name == name)
+    result = call.function(table(), **call.columns, **call.options)
+    assert len(result.keys()) == len(result.names)
+
+
 def test_the_search_of_the_source_knows_the_names_of_passes() -> None:
     assert {"__count", "__k0", "__v0", "group g", "role outcome", "column 0", "mass", "cluster", "cell"} <= set(
         internal_names()
@@ -74,6 +113,7 @@ NESTED = table().with_columns(pl.struct("k").alias("g"))
 NAMED: Any = iso.where("n", iso.col("x") > 0)
 MAPPED: Any = {1: 2}
 NAMELESS: Any = [None]
+WRONG_LOSS: Any = iso.col("y")
 FOUND: dict[str, Any] = {
     "batches of lists": (
         lambda: iso.monitor(
@@ -124,6 +164,23 @@ FOUND: dict[str, Any] = {
             missing="drop",
         ),
         "data: no rows are left; the user is missing in every row",
+    ),
+    "an expression as loss": (lambda: iso.correction_risk(loss=WRONG_LOSS), r"loss: col\(y\) is not allowed"),
+    "text as a model's decisions": (
+        lambda: iso.compare_models(table(), {"A": "p", "B": "g"}, metric="selection_rate", groups="h"),
+        "prediction of B: column 'g' is String; it must hold 0 and 1",
+    ),
+    "estimates of no subgroup": (
+        lambda: iso.discover(
+            table(), metric="brier", outcome="y", score="s", features=["x"], cluster="u", min_size=5, rng=0
+        ).shrunk(),
+        "shrunk: the result has no groups",
+    ),
+    "a region of one group": (
+        lambda: iso.certify(
+            table().with_columns(g=pl.int_range(pl.len()) < 1), metric="selection_rate", prediction="p", groups="g"
+        ).projections(),
+        "projections: a joint test with 0 degrees of freedom has no region",
     ),
     "a mapping as bandwidth": (
         lambda: iso.calibration_metrics(table(), outcome="y", score="s", groups="g", bandwidth=MAPPED),

@@ -136,7 +136,7 @@ def test_people_without_a_comparable_one_are_counted(table: dict[str, Any]) -> N
     assert result.lacking[0] > 0.9
     assert np.isnan(result.pvalue[0])
     assert result.verdicts[0] is Verdict.INCONCLUSIVE
-    assert any("More than a third" in sentence for sentence in result.warnings)
+    assert any("more than a third" in sentence for sentence in result.warnings)
     # A region with no one of the reference: its people are left out, and counted.
     alone = {**table, "region": np.where((table["g"] == "g") & (table["d"] > 0.9), "far", table["region"])}
     part = flagged(alone, given=iso.comparable("a", "region"))

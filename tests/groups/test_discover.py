@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,7 @@ def test_the_numbers_are_those_of_flag_on_the_held_out_rows(monkeypatch: pytest.
             np.testing.assert_allclose(getattr(again, field), getattr(result, field)[places], rtol=1e-10)
 
 
-def test_each_half_is_adjusted_by_holm_and_doubled(table: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_half_has_weighted_holm_pvalues_times_two(table: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     parts: list[Any] = []
     original = MODULE.joined
 
@@ -134,9 +135,12 @@ def test_each_half_is_adjusted_by_holm_and_doubled(table: pl.DataFrame, monkeypa
     monkeypatch.setattr(MODULE, "joined", joined)
     found(table)
     for part in parts:
-        p = np.sort(part["pvalue"])
-        holm = np.minimum(np.maximum.accumulate(p * np.arange(p.size, 0, -1)), 1.0)
-        np.testing.assert_allclose(np.sort(part["adjusted_pvalue"]), np.minimum(2 * holm, 1.0))
+        p, weight, places = part["pvalue"], 1.0 / np.arange(1, part["pvalue"].size + 1), range(part["pvalue"].size)
+        # Every intersection of the hypotheses, by Bonferroni's test with the weights of its members.
+        sets = [list(some) for k in places for some in combinations(places, k + 1)]
+        tests = {tuple(some): (p[some] / weight[some]).min() * weight[some].sum() for some in sets}
+        closed = [max(value for some, value in tests.items() if i in some) for i in places]
+        np.testing.assert_allclose(part["adjusted_pvalue"], np.minimum(2 * np.array(closed), 1.0))
 
 
 def test_clusters_are_halved_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,6 +344,16 @@ def test_numbers_with_few_values_keep_them(table: pl.DataFrame) -> None:
     assert found(low).labels[0] == "children < 2"
 
 
+def test_numbers_of_single_precision_have_short_names(table: pl.DataFrame) -> None:
+    size = (pl.col("children").cast(pl.Float32) + 1.2).cast(pl.Float32).alias("size")
+    lower = pl.when(pl.col("children") == 2).then(0).otherwise(pl.col("approved")).alias("approved")
+    result = found(table.with_columns(size, lower), features=["size", "sex"])
+    assert result.labels[0] == "size=3.2"
+    (condition,) = result.groups_found[:1]
+    again = iso.flag(table.with_columns(size), metric="selection_rate", prediction="approved", groups=condition)
+    assert again.size[0] == table.filter(pl.col("children") == 2).height
+
+
 def test_identifiers_are_left_out_with_a_note(table: pl.DataFrame) -> None:
     data = table.with_columns(pl.arange(0, len(table)).cast(pl.String).alias("id"), pl.lit(1).alias("one"))
     result = found(data, features=[*FEATURES, "id", "one"])
@@ -444,6 +458,7 @@ def test_subgroups_that_differ_by_few_rows_are_not_both_listed(table: pl.DataFra
         ({"features": ["person", "sex"], "cluster": "person"}, "features: 'person' is the cluster"),
         ({"features": ["age", "amount"], "metric": iso.Metric("a", value=iso.col("amount"))}, "used by the metric"),
         ({"features": []}, "features: none given"),
+        ({"prediction": "region", "features": "sex"}, "prediction: column 'region' is String; it must hold 0 and 1"),
         ({"features": ["sexx"]}, "features: .*'sex'"),
         ({"features": iso.where("x", iso.col("age"))}, "where"),
         ({"features": "id"}, "features: nothing to make subgroups of"),

@@ -93,14 +93,15 @@ def test_doubled_rows_in_one_cluster_change_nothing() -> None:
     assert limits(iso.flag(twice, **roles))["g=b"] == pytest.approx(single["g=b"], rel=1e-10)
 
 
-def test_clusters_and_weights_are_covered_as_promised() -> None:
-    """Twenty branches with rates of their own, and weights: 95 % intervals cover the rate in at least 92 % of tables.
+@pytest.mark.parametrize("tables", [140, pytest.param(200, marks=pytest.mark.validity)])
+def test_clusters_and_weights_are_covered_as_promised(tables: int) -> None:
+    """Twenty branches with rates of their own, and weights: 95 % intervals cover the rate in 95 % of tables.
 
-    Below 0.95 by two standard errors for 200 tables. The degrees of freedom of few clusters are cautious: 98 % of 600
+    Less two standard errors. The degrees of freedom of few clusters are cautious: 98 % of 600
     tables were covered. Intervals that ignore the branches cover far less.
     """
     rng, covered = np.random.default_rng(5), np.zeros(2)
-    for _ in range(200):
+    for _ in range(tables):
         branch = np.repeat(np.arange(20), 25)
         rows = {
             "g": np.where(rng.uniform(size=500) < 0.9, "a", "b"),
@@ -112,8 +113,8 @@ def test_clusters_and_weights_are_covered_as_promised() -> None:
             result = iso.flag(rows, metric="selection_rate", groups="g", prediction="p", weight="w", cluster=cluster)
             low, high = limits(result)["g=a"]
             covered[place] += low <= 0.6 <= high
-    assert covered[0] >= 184
-    assert covered[1] < 160
+    assert covered[0] / tables >= 0.95 - 2 * np.sqrt(0.05 * 0.95 / tables)
+    assert covered[1] / tables < 0.8
 
 
 def test_there_are_none_within_strata() -> None:

@@ -19,8 +19,9 @@ from isonomy.errors import (
     UsageError,
     WrongType,
 )
+from isonomy.report.overview import overview, worked
 from support import data
-from support.engines import ENGINES
+from support.engines import ENGINES, expected
 
 COLUMNS = {"a": "p_a", "b": "p_b", "c": "p_c"}
 REFERENCE = {"g": "a"}
@@ -328,7 +329,7 @@ CASES = [("bracket", design) for design in DESIGNS] + [(name, "rows") for name i
 @pytest.mark.parametrize(("assumption", "design"), CASES)
 def test_every_engine_gives_the_same_numbers(engine: str, assumption: str, design: str) -> None:
     groups, options = proxy(**ASSUMPTIONS[assumption]), DESIGNS[design]
-    here = flag(groups=groups, **options)
+    here = expected(flag, TABLE, groups=groups, **options)
     columns = {name: TABLE[name].to_numpy() if name != "known" else TABLE[name].to_list() for name in TABLE.columns}
     there = flag(ENGINES[engine](columns), groups, **options)
     for name in ("estimate", "disparity", "ci_low", "ci_high", "pvalue", "identified", "checks"):
@@ -406,7 +407,54 @@ def test_words_speak_of_expected_members_and_of_no_person() -> None:
         assert phrase in " ".join(text.split())
     assert result.assumption.startswith("The result holds for every share between 0 % and 100 %")
     assert iso.from_json(result.to_json()).summary() == text
+    gap, known, others = (next(i for i, t in enumerate(result.findings()) if p in t) for p in ("For no", "500", "g=c"))
+    assert result.findings()[0].startswith("g=b (expected members ")
+    assert result.findings()[1] == result.assumption
+    assert (gap, known, others) == (2, 3, 4)
     assert "by share" in str(result.plot().to_dict(validate=False)).lower()
+
+
+@pytest.mark.parametrize(("assume", "first"), [(None, ["low", "high"]), ("linear", ["disparity", "estimate"])])
+def test_a_report_shows_the_range_before_any_point(assume: Any, first: list[str]) -> None:
+    result = flag(groups=proxy(assume=assume), tolerance=0.02)
+    numbers, further = result.pages().values()
+    assert list(numbers)[1:3] == first
+    assert "disparity" not in further
+    assert not set(numbers) & set(further) - {"group"}
+    line = overview(result)
+    assert line is not None
+    assert result.low is not None
+    assert result.high is not None
+    ends = f"{100 * result.low[1]:.1f} to {100 * result.high[1]:.1f} points".replace("-", "−")
+    assert (line[3] == ends) == (assume is None)
+    assert (worked(result) == "") == (assume is None)
+    lines = [line for rows in result.plot().to_dict(validate=False)["datasets"].values() for line in rows]
+    marks = [line["disparity"] for line in lines if "disparity" in line and line["group"] == "g=b"]
+    assert (marks == [None]) == (assume is None)
+
+
+def test_what_is_not_shown_depends_on_what_is_known() -> None:
+    nobody, some = flag().limits(), flag(groups=proxy(known="known", known_rows="random")).limits()
+    assert any(text.startswith("Nobody's group was observed.") for text in nobody)
+    assert any(text.startswith("Only some people's groups were observed.") for text in some)
+    assert any("calibrated" in text for text in nobody)
+    assert not any("calibrated" in text for text in some)
+    impact = iso.adverse_impact(TABLE, prediction="y", groups=proxy(), reference=REFERENCE)
+    assert impact.method == "groups by probability"
+    assert impact.limits()[-1] == "A probability is not a statement about a person."
+
+
+def test_the_interval_that_known_groups_would_give_is_that_of_a_sample() -> None:
+    """With certain groups, the interval of 500 rows at random is about as wide as the sentence says."""
+    code = np.random.default_rng(4).integers(0, 3, len(TABLE))
+    certain = TABLE.with_columns(
+        **{f"p_{label}": pl.Series((code == k).astype(float)) for k, label in enumerate("abc")}, group=pl.Series(code)
+    )
+    text = next(text for text in flag(certain).findings() if "500 people" in text)
+    known = iso.flag(certain, metric="selection_rate", prediction="y", groups="group", reference={"group": 0})
+    i = 1 if "for g=b" in text else 2
+    reach = 100 * (known.ci_high[i] - known.ci_low[i]) / 2 * np.sqrt(len(TABLE) / 500)
+    assert abs(float(text.split("about ")[1].split(" points")[0]) - reach) < 0.3
 
 
 # ---- refusals
@@ -536,10 +584,11 @@ tolerance = 0.02
 kind = "adverse_impact"
 reference = {g = "a"}
 """
-    (tmp_path / "audit.toml").write_text(text)
+    (tmp_path / "audit.toml").write_text("suppress_below = 10\n" + text)
     audit = iso.Audit.from_toml(tmp_path / "audit.toml")
     audit.validate()
     outcome = audit.run(debug=True)
+    assert not any(note.code == "near_counts" for entry in outcome.entries for note in entry.result.notes)
     result: Any = outcome.results["flag-selection_rate"]
     np.testing.assert_allclose(result.ci_low, flag(tolerance=0.02).ci_low)
     assert [entry.heading for entry in outcome.entries] == ["Selection rate by g", "Impact ratios by g"]
@@ -613,6 +662,7 @@ def test_bounds_that_meet_have_two_sided_limits() -> None:
     bounds, point = (flag(TABLE.with_columns(**certain), proxy(assume=kind)) for kind in ("nothing", "weighted"))
     assert bounds.low is not None
     np.testing.assert_allclose(bounds.low[1], point.disparity[1], rtol=1e-9)
+    np.testing.assert_allclose(bounds.pvalue[1], point.pvalue[1], rtol=1e-9)
     reach = 1.959963985 * point.standard_error[1]
     np.testing.assert_allclose([bounds.ci_low[1], bounds.ci_high[1]], point.disparity[1] + np.array([-1, 1]) * reach)
 

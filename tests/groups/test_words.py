@@ -140,7 +140,7 @@ def test_a_difference_is_told_beside_the_tolerance_that_was_set() -> None:
     assert "shown to differ from the population by more than the tolerance." in told[0]
     assert any(text.endswith("A difference larger than the tolerance was shown: disfavored.") for text in told)
     unclear = [i for i, verdict in enumerate(result.verdicts) if verdict is Verdict.INCONCLUSIVE]
-    neither = [text for text in told if text.endswith("nor one within it was shown.")]
+    neither = [text for text in told if text.endswith("nor rule one out.")]
     assert len(neither) == len(unclear) == 1
 
 

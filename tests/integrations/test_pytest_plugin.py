@@ -44,8 +44,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # pytest finds the plugin of the installed package; naming it as well would register it twice.
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+    # pytest finds the plugin of the installed package; naming it as well would register it twice. The others cost time.
+    unused = [f"-pno:{name}" for name in ("cacheprovider", "hypothesispytest", "xdist", "pytest_cov", "playwright")]
+    command = [sys.executable, "-m", "pytest", *unused, *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
 
 

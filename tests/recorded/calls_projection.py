@@ -36,6 +36,7 @@ def project(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> N
 @cache
 def model(kind: str) -> Any:
     """A classifier of the decision, fitted on two columns."""
+    from sklearn.base import clone
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -43,9 +44,11 @@ def model(kind: str) -> Any:
     from sklearn.svm import SVC
     from sklearn.tree import DecisionTreeClassifier
 
+    # Newton's method converges to the last digits on every machine.
+    logistic = LogisticRegression(solver="newton-cholesky", tol=1e-12)
     made: dict[str, Any] = {
-        "logistic": LogisticRegression(),
-        "scaled": make_pipeline(StandardScaler(), LogisticRegression()),
+        "logistic": logistic,
+        "scaled": make_pipeline(StandardScaler(), clone(logistic)),
         "tree": DecisionTreeClassifier(max_depth=3, random_state=0),
         "svc": SVC(kernel="rbf", gamma=0.1),
         "forest": RandomForestClassifier(20, random_state=0),

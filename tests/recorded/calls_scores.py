@@ -247,7 +247,7 @@ def regression() -> Any:
 def classifier() -> Any:
     from sklearn.linear_model import LogisticRegression
 
-    return LogisticRegression()
+    return LogisticRegression(solver="newton-cholesky", tol=1e-12)
 
 
 FEATURES = TABLE.select("s", "r", "group", "user")

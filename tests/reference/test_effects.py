@@ -165,7 +165,7 @@ def test_the_papers_procedure_on_the_platform_is_the_papers() -> None:
         predicted = (events[0] * untreated**2 + events[1] * treated) / (events[0] * untreated + events[1])  # (20)
         return predicted - float(y[e & (t == 1)].mean() / y[e & (t == 0)].mean())  # (15)
 
-    result = iso.treatment_bias(rows, **ROLES, **{**detection, "split": "half"}, rng=1)
+    result = iso.treatment_bias(rows, **ROLES, **{**detection, "observed_effects": "half"}, rng=1)
     expected = [error(group == name) for name in "abc"]
     np.testing.assert_allclose(result.estimate, expected, rtol=1e-9)
     rest = [error(group != name) for name in "abc"]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import isonomy as iso
@@ -18,6 +19,11 @@ from support.fakes import document, fake
 # 407 of 808 and 2,795 of 3,592 were approved.
 LENDER = {"ok": np.repeat([1, 0, 1, 0], [407, 401, 2_795, 797]), "race": np.repeat(["Black", "White"], [808, 3_592])}
 WHITE: dict[str, Any] = {"reference": {"race": "White"}, "prediction": "ok", "groups": "race"}
+
+
+@pytest.fixture(scope="module")
+def simulated() -> pl.DataFrame:
+    return pl.DataFrame(iso.simulate.lender(8_000, seed=1).frame())
 
 
 def flag(**options: Any) -> Evidence:
@@ -81,7 +87,7 @@ def test_a_question_on_several_scales_counts_once() -> None:
     asked = document(entries=(*scales, impact))
     assert asked.counts["violation"] == 1
     assert sum(asked.tally.values()) == 3  # the files still count tests
-    assert "1 question was tested: 1 difference shown." in html(asked)
+    assert "1 question was asked in 3 tests: 1 difference shown." in html(asked)
     assert document(entries=(scales[0], replace(scales[0], name="again"))).counts["violation"] == 2
 
 
@@ -104,3 +110,30 @@ def test_standard_deviations_are_worked_out() -> None:
     spread = np.sqrt(808 * 3_592 * hits * (total - hits) / (total**2 * (total - 1)))
     assert f"divided by a standard deviation of {spread:.2f}" in text
     assert f"is −{abs((407 - 808 * hits / total) / spread):.1f} standard deviations." in text
+
+
+def test_thresholds_are_worked_out_with_the_people_above_them(simulated: pl.DataFrame) -> None:
+    result = iso.equalize_thresholds(
+        simulated, groups="race", score="score", outcome="repaid", threshold=0.7, target="selection_rate", rng=1
+    )
+    i = result.key_line()
+    assert i is not None
+    scores = simulated.filter(race=result.labels[i].removeprefix("race="))["score"].to_numpy()
+    before, after = (int((scores >= float(cut)).sum()) for cut in (0.7, result.thresholds[i]))
+    shares = [f"{n:,}/{len(scores):,} ({100 * n / len(scores):.1f} %)" for n in (before, after)]
+    text = worked(result)
+    assert f"with the threshold 0.700, {shares[0]} are selected" in text
+    assert f"{shares[1]} are: {abs(after - before):,} {'more' if after > before else 'fewer'}." in text
+
+
+def test_scores_are_worked_out_in_standard_errors(simulated: pl.DataFrame) -> None:
+    result = iso.predictive_parity(simulated, outcome="repaid", score="score", groups="race", rng=1)
+    i = result.key_line()
+    assert i is not None
+    text = worked(result)
+    assert text.startswith(f"Near a score of {result.score[i]:.3f}, with a bandwidth of")
+    assert f"(effective number {result.effective_n[i]:,.0f})" in text
+    deviations = f"{result.disparity[i] / result.se[i]:.1f}".replace("-", "−")
+    assert text.endswith(f"it is {deviations} standard errors.")
+    margin = iso.marginal_outcomes(simulated, outcome="repaid", score="score", groups="race", threshold=0.6)
+    assert worked(margin).startswith("At the threshold, with a bandwidth of")

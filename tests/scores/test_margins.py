@@ -159,13 +159,13 @@ def test_only_the_proportions_of_weights_matter(user: str | None) -> None:
     "case", ["plain", "outcomes unknown below", "count", "weight", "users in both groups", "query"]
 )
 def test_a_vote_at_the_margin_is_one_over_all_rows_of_the_user(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = active()
+    data = active(200)
     rng = np.random.default_rng(1)
     data |= {"n": rng.integers(1, 4, data["s"].size)} if case == "count" else {}
     data |= {"w": rng.integers(1, 4, data["s"].size).astype(float)} if case == "weight" else {}
     data |= {"g": rng.choice(["a", "b"], data["s"].size)} if case == "users in both groups" else {}
     known = data if case == "plain" else data | {"y": np.where(data["s"] < 0.5, np.nan, data["y"])}
-    monkeypatch.setattr("isonomy.scores.read.HELD", 1_000)  # a query is read in parts
+    monkeypatch.setattr("isonomy.scores.read.HELD", 2_000)  # a query is read in parts
     columns = {"count": "n" if "n" in data else None, "weight": "w" if "w" in data else None}
     options: dict[str, Any] = {"user": "m", "bandwidth": 0.2} | columns
     table = pl.LazyFrame(known) if case == "query" else known

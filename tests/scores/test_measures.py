@@ -50,7 +50,7 @@ def test_auc_and_ece_are_exact(scores: str, user: str | None) -> None:
 @pytest.mark.parametrize("scores", SCORES)
 def test_they_are_exact_in_an_engine(scores: str, monkeypatch: pytest.MonkeyPatch) -> None:
     duckdb = pytest.importorskip("duckdb")
-    monkeypatch.setattr("isonomy.scores.read.HELD", 1_000)
+    monkeypatch.setattr("isonomy.scores.read.HELD", 2_000)
     data = measured()
     data["s"] = SCORES[scores](data["s"])
     frame = pl.DataFrame(data)

@@ -1,4 +1,4 @@
-"""Every frame library and engine, from one mapping of columns."""
+"""Every frame library and engine, from one mapping of columns; what the mapping itself gives is the answer expected."""
 
 from __future__ import annotations
 
@@ -13,6 +13,17 @@ import pytest
 
 Columns = Mapping[str, Any]
 Engine = Callable[[Columns], Any]
+
+
+_EXPECTED: dict[tuple[object, ...], tuple[Columns, Any]] = {}
+
+
+def expected(call: Callable[..., Any], columns: Columns, **options: Any) -> Any:
+    """The answer of a call for a mapping of columns, computed once for all engines."""
+    key = (call, id(columns), repr(options))
+    if key not in _EXPECTED:
+        _EXPECTED[key] = (columns, call(columns, **options))  # the columns stay alive, and so their id is not reused
+    return _EXPECTED[key][1]
 
 
 def frame(columns: Columns) -> pl.DataFrame:
@@ -56,7 +67,6 @@ def files(folder: Path, kind: str) -> Engine:
 
 # The engines that need neither a folder nor a session; the fixture `engine` adds those that do.
 ENGINES: dict[str, Engine] = {
-    "mapping": dict,
     "polars": frame,
     "polars-lazy": lambda columns: frame(columns).lazy(),
     "pandas": pandas,

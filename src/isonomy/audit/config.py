@@ -20,6 +20,7 @@ from pydantic import AfterValidator, BaseModel, Discriminator, Field, Validation
 from pydantic.json_schema import GenerateJsonSchema
 
 from isonomy.audit.forms import (
+    MADE,
     Condition,
     FileTable,
     GroupSpec,
@@ -135,7 +136,7 @@ def model_of(function: Callable[..., object]) -> type[Test]:
         description = f"Add the table of the result's method {name}() below its own."
         fields[name] = (bool, Field(default=False, description=description))
     summary = (inspect.getdoc(function) or "").partition("\n")[0]
-    model = create_model(kind.title().replace("_", ""), __base__=Test, __doc__=summary, **fields)
+    model = create_model(kind.title().replace("_", ""), __base__=Test, __doc__=summary, **MADE, **fields)
     model.further = further
     return model
 
@@ -400,7 +401,9 @@ def _message(path: Keys, items: list[ErrorDetails], raw: Mapping[str, object]) -
         allowed, moved = _allowed(first["loc"]), _moved(path, raw)
         if moved:
             return f"it has moved; {moved}. Allowed: {', '.join(allowed)}."
-        return f"unknown key.{near(str(path[-1]), allowed)} Allowed: {', '.join(allowed)}."
+        shared = path[0] == "tests" and len(path) == 3 and path[-1] in Data.model_fields
+        hint = " Write it under [data]: it applies to all tests." if shared else near(str(path[-1]), allowed)
+        return f"unknown key.{hint} Allowed: {', '.join(allowed)}."
     if path == ("tests",) and {"missing", "too_short"} & set(kinds):
         return "there are no tests; write at least one [[tests]] table, or remove the # from one in the file."
     if "missing" in kinds:

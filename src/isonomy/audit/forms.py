@@ -61,6 +61,8 @@ class FileTable(BaseModel):
 
 
 ColumnName = Annotated[str, COLUMN]
+# Models that are made from signatures have no source in which pydantic would have to look for docstrings.
+MADE: dict[str, Any] = {"__cls_kwargs__": {"use_attribute_docstrings": False}}
 
 
 class Condition(FileTable):
@@ -317,11 +319,11 @@ def _option_table(options: tuple[Any, ...]) -> type[OptionTable]:
             name: (types[name], Field(default=defaults[name], description=described(option).get(name)))
             for name in types
         }
-        whole = create_model(f"{option.__name__}Fields", __base__=OptionFields, __doc__=summary, **parts)
+        whole = create_model(f"{option.__name__}Fields", __base__=OptionFields, __doc__=summary, **MADE, **parts)
         first, *others = parts
         alone = ... not in (defaults[name] for name in others)
         keys[option.name] = (types[first] | whole if alone else whole, Field(default=None, description=summary))
-    table = create_model("Or".join(option.__name__ for option in options), __base__=OptionTable, **keys)
+    table = create_model("Or".join(option.__name__ for option in options), __base__=OptionTable, **MADE, **keys)
     table.options = {option.name: option for option in options}
     return table
 
@@ -439,8 +441,9 @@ FORMS: dict[str, Written] = {
         str | list[str] | Annotated[dict[str, str], AfterValidator(_no_condition)],
         named=True,
     ),
-    "split": Written(str, named=True, words=("independent",)),
-    "observed_effects": Written(dict[str, Annotated[list[float], Field(min_length=2, max_length=2)]]),
+    "observed_effects": Written(
+        str | dict[str, Annotated[list[float], Field(min_length=2, max_length=2)]], named=True, words=("independent",)
+    ),
     "seed": Written(
         Annotated[int, Field(ge=0)] | None,
         note="The test's own seed. Default: a seed made from the audit's seed and the test's id.",

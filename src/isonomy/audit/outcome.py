@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from isonomy.audit import state
 from isonomy.errors import ConfigError, UsageError
-from isonomy.report import Decided, Document, Entry, html, junit, markdown, wording
+from isonomy.report import Decided, Document, Entry, html, junit, markdown
 from isonomy.report.document import DATES, FINGERPRINT
 from isonomy.report.layout import Section
 from isonomy.report.render import browser, outline, print_pdf
@@ -78,7 +78,7 @@ class AuditResult:
 
     def summary(self) -> str:
         """The audit in words."""
-        lines = [self.document.title, "", wording.headline(self.document.counts), ""]
+        lines = [self.document.title, "", self.document.headline, ""]
         lines += [f"[{entry.badge}] {entry.heading} ({entry.name})\n  {entry.lead}" for entry in self.entries]
         return "\n".join(lines)
 
@@ -86,7 +86,7 @@ class AuditResult:
         return self.summary()
 
     def __repr__(self) -> str:
-        return f"<AuditResult {self.document.title!r}: {wording.headline(self.document.counts)}>"
+        return f"<AuditResult {self.document.title!r}: {self.document.headline}>"
 
     def _repr_html_(self) -> str:
         """Notebook display: every question, its verdict and what decided it. Every label is text."""

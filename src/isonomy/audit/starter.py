@@ -409,6 +409,8 @@ def _text(path: str, folder: str, columns: tuple[Profile, ...], guessed: Guess, 
     absent = {column.name for column in columns if column.missing}
     unused = {name for names in guessed.unused.values() for name in names}
     most = max((c.levels for c in columns), default=0)
+    # Another score is a result of what is audited, and neither a reason nor a description of people.
+    unused -= {c.name for c in columns if _closeness(c.name, _NAMES["score"]) is not None}
     numbers = [c for c in columns if c.kind == "number" and c.levels > FEW and c.name in unused]
     # Consecutive whole numbers with as many values as any column are the numbers of the rows.
     factors = [c.name for c in numbers if not c.high - c.low + 1 == c.levels == most][:_FACTORS]

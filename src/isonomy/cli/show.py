@@ -86,7 +86,7 @@ def _shown(console: Console, stack: contextlib.ExitStack, total: int) -> Callabl
 def finish(result: AuditResult, *, decide: bool) -> None:
     console = Console()
     console.print(Text(one_line(result.document.title, 200), style="bold"))
-    console.print(Text(wording.headline(result.document.counts)))
+    console.print(Text(result.document.headline))
     lines = Table.grid(padding=(0, 2, 0, 0))
     lines.add_column(no_wrap=True)
     lines.add_column()

@@ -33,7 +33,7 @@ from isonomy.inference.multiplicity import adjust as adjusted
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import normal_isf
-from isonomy.options import Alpha, Column, Form, Names, Number, Power, RowOptions, Seeded, Whole, check
+from isonomy.options import Alpha, Column, Names, Number, Power, RowOptions, Seeded, Whole, check
 from isonomy.results import POOLED, Columns, Evidence, Note, column, note_if, open_call, question
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ FEW_EVENTS = 10  # in an arm: fewer get a note, where tests rest on large-sample
     "BiasPlan",
     moved={
         **MOVED,
+        "split": 'observed_effects="independent" (or the 0/1 column)',
         "variance": 'method=iso.bootstrap(resamples=..., over="cells") (or over="rows")',
         "resamples": "method=iso.bootstrap(resamples=...)",
         "test": 'method="welch" (or "automatic", the default)',
@@ -84,7 +85,6 @@ def treatment_bias(
     given: Names | None = None,
     observed_effects: ObservedEffects | None = None,
     rest: Rest = "standardized",
-    split: Annotated[str, Form("split")] | None = None,
     method: Literal["automatic", "welch", "published"] | Bootstrap = "automatic",
     adjust: Adjust = "holm",
     tolerance: Annotated[float, Number(above=0, unit="in units of the effect")] | None = None,
@@ -129,20 +129,19 @@ def treatment_bias(
         Column with the known probability of treatment, if it differs between rows: rows are weighted by its inverse.
     given : list of str, optional
         Columns within which treatment was randomized (stratified randomization): arms are compared within them.
-    observed_effects : mapping of str to (float, float), optional
+    observed_effects : mapping of str to (float, float), or str, optional
         {group: (effect, standard error)}, for effects estimated elsewhere (section 5.1), by label ("country=DE") or by
-        value ("DE"). ``treatment`` and ``outcome`` may then be left out.
+        value ("DE"). ``treatment`` and ``outcome`` may then be left out. Or "independent": predicted and observed
+        effects come from random halves of the rows (Assumption 1); or a 0/1 column: 0 for rows of predictions, 1 for
+        rows in which effects are observed.
     rest : {"standardized", "pooled"}, default "standardized"
         What a group is compared with: the other groups, each with its share of rows, or the paper's pooled rows.
-    split : str, optional
-        "independent" (predicted and observed effects come from random halves, Assumption 1), or a 0/1 column: 0 for
-        rows of predictions, 1 for rows of estimation.
     method : {"automatic", "welch", "published"} or iso.bootstrap(resamples, over), default "automatic"
         "automatic": Welch's test and Fieller's interval; the law of the counts if a 0/1 outcome has fewer than 400
-        events in an arm (only with the default estimator, collapse and rest, without splits and designs), and no
-        verdict for a group with too few events for any test. "welch": always Welch's test. "published": the paper's
-        procedure, that is random halves (unless ``split`` names a column), the pooled rest, equation (20) for ratios
-        (16 with a ``baseline``), and t-tests with n_g - 2 degrees of freedom (equations 25 and 27).
+        events in an arm (only with the default estimator, collapse, rest and observed effects), and no verdict for a
+        group with too few events for any test. "welch": always Welch's test. "published": the paper's procedure, that
+        is random halves (unless ``observed_effects`` names a column), the pooled rest, equation (20) for ratios (16
+        with a ``baseline``), and t-tests with n_g - 2 degrees of freedom (equations 25 and 27).
         ``iso.bootstrap()``: as "automatic", with standard errors from resamples.
     adjust : {"holm", "bonferroni", "bh", "by", "none"}, default "holm"
         Adjustment for multiple groups, over all groups of the call. Two groups that are compared with each other are
@@ -211,7 +210,7 @@ def treatment_bias(
         measure=plan.formula.measure,
         alpha=plan.alpha,
         tolerance=plan.tolerance,
-        experiment=plan.observed_effects is None,
+        experiment=plan.known is None,
         shares=plan.formula.rest if plan.propensity is None else "propensity",
     )
 
@@ -221,6 +220,7 @@ def treatment_bias(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BiasPlan(Experiment):
+    divides: ClassVar[bool] = True
     adjust: Adjust = "holm"
     tolerance: float | None = None
 
@@ -307,7 +307,7 @@ def estimate(trial: Trial, plan: BiasPlan, rng: np.random.Generator) -> tuple[di
     answered = np.array([reason is Status.OK for reason in reasons])
     hypothesis = trial.hypotheses([error.in_rest for error in errors])
     number, least = np.unique(hypothesis[answered]).size, 0.0
-    if plan.method not in ("welch", "published") and plan.observed_effects is None:
+    if plan.method not in ("welch", "published") and plan.known is None:
         among = number if plan.adjust != "none" else 1
         least = least_events(among, plan.alpha, binary=trial.binary, counted=plan.of_counts)
     tests, omnibus = [], []
@@ -406,7 +406,7 @@ def _errors(part: TrialPart, plan: BiasPlan) -> Errors:
 
 def _independence(part: TrialPart, used: BoolArray, plan: BiasPlan) -> tuple[float, float]:
     """Welch's test that the predicted effects of all ``used`` groups are equal; NaN where they do not vary."""
-    if plan.designed or plan.observed_effects is not None or plan.divided is not None:
+    if plan.designed or plan.known is not None or plan.divided is not None:
         return np.nan, np.nan
     law = predicted_laws(part.sums.moments(), plan.formula)
     variance = law.standard_error[used] ** 2
@@ -416,7 +416,7 @@ def _independence(part: TrialPart, used: BoolArray, plan: BiasPlan) -> tuple[flo
 
 
 def _events(errors: Errors, part: TrialPart, plan: BiasPlan) -> FloatArray:
-    if plan.observed_effects is not None:  # effects come from elsewhere
+    if plan.known is not None:  # effects come from elsewhere
         return np.full(errors.in_rest.shape, np.inf)
     observed = part.sums if plan.divided is None else part.sums.part(HALVES[1])  # effects are observed in these alone
     rows = part.rows.sum(-1) if plan.designed else None
@@ -509,7 +509,8 @@ def other_measure(measure: Measure, answered: BoolArray, columns: Mapping[str, A
     if not predicted.size:
         return []
     if measure == "relative":
-        code, seen = "like_differences", np.abs(predicted).max() < 0.5 < observed.min()
+        far = (predicted < 0.5 * observed) | (predicted > 2.0 * observed)
+        code, seen = "like_differences", observed.min() > 0.5 and bool(far.all())
     else:
         code, seen = "like_ratios", columns["binary"] and predicted.min() > 0.5 > np.abs(observed).max()
     means = {"predicted": float(predicted.mean()), "observed": float(observed.mean())}

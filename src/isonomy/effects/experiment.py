@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import mul
-from typing import Annotated, TypeVar, cast
+from typing import Annotated, ClassVar, TypeVar, cast
 
 import narwhals as nw
 import numpy as np
@@ -31,7 +31,7 @@ from isonomy.numerics.status import Status
 from isonomy.options import Form, Names
 from isonomy.results import Plan, phrases
 
-ObservedEffects = Annotated[Mapping[str, tuple[float, float]], Form("observed_effects")]
+ObservedEffects = Annotated[Mapping[str, tuple[float, float]] | str, Form("observed_effects")]
 FEW_ROWS = 30  # in an arm: fewer are no clear evidence of what was predicted
 INDEPENDENT = "independent"  # a split at random, instead of one by a column
 
@@ -47,6 +47,7 @@ MOVED = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Experiment(Plan):
+    divides: ClassVar[bool] = False  # whether predicted and observed effects can come from different rows
     effect: str
     groups: Groups
     treatment: str | None = None
@@ -58,7 +59,6 @@ class Experiment(Plan):
     given: Names | None = None
     observed_effects: ObservedEffects | None = None
     rest: Rest = "standardized"
-    split: str | None = None
     method: object = "automatic"
     alpha: float = 0.05
     depth: int = 1
@@ -68,13 +68,13 @@ class Experiment(Plan):
         for refused, message in self.refusals():
             if refused:
                 raise UsageError(message)
-        if not self.observes and self.observed_effects is None:
+        if not self.observes and self.known is None:
             raise MissingRole(
                 "treatment, outcome: name both columns of the experiment, or pass each group's effect with its "
                 "standard error as observed_effects."
             )
         _ = self.formula
-        for label, pair in (self.observed_effects or {}).items():
+        for label, pair in (self.known or {}).items():
             try:
                 effect, se = (float(value) for value in pair)
             except (TypeError, ValueError):
@@ -85,20 +85,21 @@ class Experiment(Plan):
                 )
         self.source.require(
             **{role: getattr(self, role) for role in ("effect", "treatment", "outcome", "baseline", "propensity")},
-            split=None if self.split == INDEPENDENT else self.split,
+            observed_effects=None if self.split == INDEPENDENT else self.split,
             **{f"features[{i}]": name for i, name in enumerate(self.features)},
             **{f"given[{i}]": name for i, name in enumerate(self.strata)},
         )
         _ = self.grouping
 
     def refusals(self) -> tuple[tuple[bool, str], ...]:
-        known, default = self.observed_effects, (self.rest, self.estimator) == ("standardized", "arm_means")
-        plain = self.split is None and known is None and self.bootstrap is None and not self.published
+        known, default = self.known, (self.rest, self.estimator) == ("standardized", "arm_means")
+        forms = (Mapping, str) if self.divides else Mapping
+        plain = self.observed_effects is None and self.bootstrap is None and not self.published
         return (
             (not all(isinstance(name, str) for name in self.strata), f"given: {self.given!r}; give column names."),
             (
-                known is not None and not isinstance(known, Mapping),
-                f"observed_effects: {known!r}; give a mapping of group to (effect, standard error).",
+                self.observed_effects is not None and not isinstance(self.observed_effects, forms),
+                f"observed_effects: {self.observed_effects!r}; give a mapping of group to (effect, standard error).",
             ),
             (
                 known is not None and (not default or self.bootstrap is not None or self.published),
@@ -106,12 +107,8 @@ class Experiment(Plan):
                 'estimator="arm_means" and the default method.',
             ),
             (
-                self.split is not None and known is not None and not self.observes,
-                "split: effects passed as observed_effects are independent already; leave split out.",
-            ),
-            (
                 self.split is not None and self.by_rows,
-                'method: a bootstrap over rows takes no split; use over="cells".',
+                'method: a bootstrap over rows divides no rows; use over="cells".',
             ),
             (
                 self.propensity is not None and bool(self.strata),
@@ -119,8 +116,8 @@ class Experiment(Plan):
             ),
             (
                 self.designed and not (plain and default),
-                "weight, cluster, propensity, given: available with the defaults of split, method, rest and "
-                "estimator, and without observed_effects.",
+                "weight, cluster, propensity, given: available with the defaults of method, rest and estimator, and "
+                "without observed_effects.",
             ),
         )
 
@@ -131,6 +128,16 @@ class Experiment(Plan):
     @property
     def strata(self) -> tuple[str, ...]:
         return (self.given,) if isinstance(self.given, str) else tuple(self.given or ())
+
+    @property
+    def known(self) -> Mapping[str, tuple[float, float]] | None:
+        """Effects with their standard errors that the caller gives."""
+        return self.observed_effects if isinstance(self.observed_effects, Mapping) else None
+
+    @property
+    def split(self) -> str | None:
+        """The column of the rows in which effects are observed, or "independent"."""
+        return self.observed_effects if isinstance(self.observed_effects, str) else None
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -171,7 +178,7 @@ class Experiment(Plan):
         A bootstrap does not replace it: resamples of few counts contain no more information than the counts.
         """
         formula = self.formula
-        plain = self.split is None and self.observed_effects is None and not self.designed
+        plain = self.observed_effects is None and not self.designed
         default = (formula.estimator, formula.rest) == ("arm_means", "standardized")
         collapse = formula.measure == "difference" or formula.collapse == "control_outcome"
         return self.method not in ("welch", "published") and plain and default and collapse
@@ -494,8 +501,8 @@ def trial_of(sample: Sample, sums: Sequence[Sums], plan: Experiment, lines: Expe
         total = np.zeros(groups, dtype=np.int64)
         np.add.at(total, codes, numbers)
         known = None
-        if plan.observed_effects is not None:  # everybody else (the last, unnamed group) has no effect
-            known, given = np.full((groups, 2), np.nan), dict[object, tuple[float, float]](plan.observed_effects)
+        if plan.known is not None:  # everybody else (the last, unnamed group) has no effect
+            known, given = np.full((groups, 2), np.nan), dict[object, tuple[float, float]](plan.known)
             for i, group in enumerate(partition.groups):
                 values = [value for _, value in group.items] if len(group.items) == 1 else []
                 names = (group.label, *values, *map(str, values))

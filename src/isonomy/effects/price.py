@@ -354,7 +354,9 @@ def policy_value(transformed: FloatArray, rank_by: FloatArray, weight: FloatArra
     value = float(np.average(gains, weights=weight))
     # Rows that join push others below the threshold: by the effect there, from the rows nearest to it.
     distance = np.abs(above + share / 2 - budget)[codes]
-    near = distance <= np.quantile(distance, min(1.0, len(distance) ** -0.2))
+    order, rows = np.argsort(distance), weight.sum()
+    before = np.cumsum(weight[order]) - weight[order]
+    near = distance <= distance[order][before <= min(1.0, rows**-0.2) * (rows - 1)].max(initial=0.0)
     margin = float(np.average(transformed[near], weights=weight[near]))
     return value, gains - value - margin * (treated - budget)
 

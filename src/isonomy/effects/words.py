@@ -84,8 +84,10 @@ def count(r: TreatmentBiasResult, order: Sequence[int], tested: int) -> str:
         return f"{shown} was shown for the only group that could be tested.{small}"
     if not biased:
         return f"No bias was shown for any of the {tested:,} groups that could be tested.{small}"
-    share = "all" if len(biased) == tested else f"{len(biased):,} of the"
-    return f"A bias was shown for {share} {tested:,} groups that could be tested: {phrases.listed(biased)}.{small}"
+    share = f"{len(biased):,} of the {tested:,}"
+    if len(biased) == tested:
+        share = "both" if tested == 2 else f"all {tested:,}"
+    return f"A bias was shown for {share} groups that could be tested: {phrases.listed(biased)}.{small}"
 
 
 _ENDS: Mapping[Verdict, str] = {
@@ -334,7 +336,7 @@ STRATEGIES: Mapping[str, str] = {
     "mse_minus": "the share of each error that leaves the smallest mean squared error is subtracted, by the paper's "
     "second formula",
     "positive_part": "each error is subtracted after the part that chance explains is removed",
-    "empirical_bayes": "errors are drawn toward their common mean, the more the less they differ beyond chance",
+    "empirical_bayes": "errors are drawn toward their common mean, most strongly if they differ little beyond chance",
     "empirical_bayes_t": "errors are drawn toward their common mean, except those of outlying groups",
     "empirical_bayes_mixture": "errors are drawn toward zero or their common mean, as far as all groups together "
     "suggest",

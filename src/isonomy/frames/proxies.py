@@ -31,6 +31,7 @@ from isonomy.errors import (
 )
 from isonomy.frames.adapt import Lazy
 from isonomy.frames.expressions import constant, either, missing, number
+from isonomy.frames.groups import ROW_COUNT
 from isonomy.frames.metrics import Measure
 from isonomy.frames.source import Source
 from isonomy.frames.sums import aggregate, collect, sums_at
@@ -41,6 +42,7 @@ Named = Literal["bracket", "weighted", "linear", "names", "nothing", "validated"
 Assume = Named | float | tuple[float, float] | None
 KnownRows = Literal["random", "other"] | None
 
+GRID = (0.0, 0.25, 0.5, 0.75, 1.0)  # where a range of shares is checked
 ROUNDED = 0.01 + 1e-9  # probabilities whose sum is off by no more are divided by their sum
 EXACT = 1e-9
 # States of a row's probabilities: as they should be, rounded, missing, outside [0, 1], with another sum than 1.
@@ -123,12 +125,10 @@ class Proxy:
             )
         if self.assume == "validated" and not self.random:
             raise MissingRole('assume: "validated" needs known, and known_rows="random".')
-        if not isinstance(self.assume, (str, type(None))):
-            low, high = self.gammas
-            if low > high:
-                raise UsageError(f"assume: {self.assume}; give the smaller share first.")
-            if low < -1:
-                raise UsageError(f"assume: {self.assume} is not allowed; a share is at least -1.")
+        if self.shares and self.shares[0] > self.shares[-1]:
+            raise UsageError(f"assume: {self.assume}; give the smaller share first.")
+        if self.shares and self.shares[0] < -1:
+            raise UsageError(f"assume: {self.assume} is not allowed; a share is at least -1.")
 
     def __str__(self) -> str:
         given = {name: getattr(self, name) for name in ("other", "assume", "place", "known", "known_rows")}
@@ -136,8 +136,7 @@ class Proxy:
         return f"{self.name}, by probability {dict(self.probabilities)}{more}"
 
     def __repr__(self) -> str:
-        name, _, rest = str(self).partition(", by probability ")
-        return f"proxy({name!r}, {rest})"
+        return f"proxy({self})"
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -156,13 +155,12 @@ class Proxy:
         return self.assume if isinstance(self.assume, str) else "share"
 
     @property
-    def gammas(self) -> tuple[float, float]:
-        """The smallest and the largest share of a disparity that may remain among people with the same proxies."""
-        named = {"weighted": (0.0, 0.0), "linear": (1.0, 1.0)}
-        if isinstance(self.assume, (str, type(None))):
-            return named.get(self.assumption, (0.0, 1.0))
-        low, *high = np.atleast_1d(np.asarray(self.assume, dtype=float)).tolist()
-        return low, high[0] if high else low
+    def shares(self) -> tuple[float, ...]:
+        """The shares of a disparity at which the assumption is checked; none if it is not about a share."""
+        named: dict[str, tuple[float, ...]] = {"bracket": (0.0, 1.0), "weighted": (0.0,), "linear": (1.0,)}
+        number = self.assumption == "share"
+        ends = np.atleast_1d(np.asarray(self.assume if number else named.get(self.assumption, ()), dtype=float))
+        return tuple(dict.fromkeys((ends[0] + (ends[-1] - ends[0]) * np.array(GRID)).tolist())) if ends.size else ()
 
     def check(self, source: Source) -> None:
         """Raise unless the columns exist and hold what they should. Reads no row."""
@@ -203,9 +201,11 @@ class ProxyRows:
     ``means`` are those of p times (1, v, e, p') over all rows, by weight: first of rows without a known group, then of
     the members of each known group (the only line, if no group is known). e is v times y, less its mean ``center``. p
     sums to 1. ``rows`` counts the rows of each line, ``mass`` sums their weights, and ``people`` is the mean weight.
+    ``stem`` begins the names of the columns added to ``source``.
     """
 
     source: Source
+    stem: str
     proxy: Proxy
     measure: Measure
     means: FloatArray
@@ -228,29 +228,21 @@ class ProxyRows:
     @cached_property
     def frame(self) -> Lazy:
         """The complete rows: p0, p1, ..., v, e, w, n (a line's rows), w times n, and their keys."""
-        source, proxy = self.source, self.proxy
-        inside, value = self.measure.expressions()
-        request = self.measure.request
-        used = [*request.binary.values(), *request.numeric.values(), proxy.place, source.reading.weight, source.cluster]
-        whole = nw.col(_STATE) <= ROUGH
-        for column in used:
-            if isinstance(column, str):
-                whole = whole & ~missing(nw.col(column), source.schema[column])
-            elif column is not None:
-                whole = whole & ~missing(number(column), nw.Float64())
-        away, weight = value - self.center, source.weight * (1.0 / self.people)
-        keys = {"cluster": source.cluster, "place": proxy.place, "known": _KNOWN if proxy.known else None}
-        numbers = {
-            "v": constant(1.0) if inside is None else either(inside, 1.0, 0.0),
-            "e": away if inside is None else either(inside, away, 0.0),
-            "w": weight,
-            "n": source.number,
-            "wn": weight * source.number,
-        }
-        return source.frame.filter(whole).select(
-            *(nw.col(f"{_P}{k}").alias(f"p{k}") for k in range(self.size)),
-            *(expr.cast(nw.Float64).alias(name) for name, expr in numbers.items()),
-            *(nw.col(column).alias(name) for name, column in keys.items() if column is not None),
+        source, reading = self.source, self.source.reading
+        numbers = {name: f"{self.stem}{name}" for name in ("v", "y", *(f"p{k}" for k in range(self.size)))}
+        used = {"w": reading.weight, "n": reading.count}
+        keys = {"cluster": source.cluster, "place": self.proxy.place}
+        keys["known"] = f"{self.stem}known" if self.proxy.known else None
+        frame = source.complete_rows(
+            numbers | {name: column for name, column in used.items() if column is not None},
+            {name: column for name, column in keys.items() if column is not None},
+        )
+        scale = 1.0 / self.people
+        return frame.with_columns(
+            (nw.col("y") - nw.col("v") * self.center).alias("e"),
+            (constant(scale) if used["w"] is None else nw.col("w") * scale).alias("w"),
+            (constant(1.0) if used["n"] is None else nw.col("n")).alias("n"),
+            (nw.col(ROW_COUNT) * scale).alias("wn"),
         )
 
     @cached_property
@@ -264,12 +256,8 @@ class ProxyRows:
         or a few, and each line is a product of p with these.
         """
         p = [nw.col(f"p{k}") for k in range(self.size)]
-        columns, factors, influences, lines = (
-            [nw.col("v"), nw.col("e"), *p],
-            dict[str, nw.Expr](),
-            dict[str, nw.Expr](),
-            0,
-        )
+        columns, factors = [nw.col("v"), nw.col("e"), *p], dict[str, nw.Expr]()
+        influences: list[nw.Expr | None] = []  # None: no influence, as of a reference compared with itself
         for block in (np.nan_to_num(block, posinf=0.0, neginf=0.0) for block in blocks):
             matrix = block[..., 1:].reshape(-1, block.shape[-1] - 1)
             scale = np.maximum(np.abs(matrix).max(0), np.finfo(float).tiny)
@@ -277,45 +265,38 @@ class ProxyRows:
             right = right[size > NEGLIGIBLE * size[0]]
             names = [f"factor {len(factors) + r}" for r in range(len(right))]
             factors |= {name: _dot(columns, scale * row) for name, row in zip(names, right, strict=True)}
-            forms = np.concatenate([block[..., :1], (block[..., 1:] / scale) @ right.T], axis=-1)
-            for line in forms:
+            for line in np.concatenate([block[..., :1], (block[..., 1:] / scale) @ right.T], axis=-1):
                 terms = [_form(p, line[0], names)] if line[0].any() else []
                 for k, more in enumerate(line[1:] - line[0]):
                     if more.any():
                         terms.append(either(nw.col("known") == k, 1.0, 0.0) * _form(p, more, names))
-                if terms:
-                    influences[f"psi {lines}"] = reduce(add, terms)
-                lines += 1
-        powers = np.zeros((3, lines))  # no influence at all: a reference compared with itself
+                influences.append(reduce(add, terms) if terms else None)
         frame = self.known_frame if known else self.frame
-        if factors:
-            frame = frame.with_columns(*(expr.alias(name) for name, expr in factors.items()))
-        sums = self.powers(influences, frame)
-        powers[:, [int(name[4:]) for name in influences]] = sums.second, sums.third, sums.fourth
-        return PowerSums(sums.units, *powers)
+        return self.powers(influences, frame.with_columns(**factors) if factors else frame)
 
-    def powers(self, influences: Mapping[str, nw.Expr], frame: Lazy) -> PowerSums:
+    def powers(self, influences: Sequence[nw.Expr | None], frame: Lazy) -> PowerSums:
         """Sums of powers of w psi over rows, or over clusters."""
-        if not influences:
-            return PowerSums(np.nan, *np.zeros((3, 0)))
         weight, times = nw.col("w") * (1.0 / self.mass), nw.col("n")
+        psi = {f"psi {i}": value * weight for i, value in enumerate(influences) if value is not None}
+        if not psi:
+            return PowerSums(np.nan, *np.zeros((3, len(influences))))
         if self.source.cluster is None:
-            staged = frame.with_columns(*((psi * weight).alias(name) for name, psi in influences.items()))
+            staged = frame.with_columns(**psi)
         else:
-            total = {name: psi * weight * times for name, psi in influences.items()}
-            staged, times = aggregate(frame, {"cluster": nw.col("cluster")}, total), number(constant(1.0))
-        squares = {name: nw.col(f"{name} squared") for name in influences}
-        staged = staged.with_columns(*((nw.col(name) * nw.col(name)).alias(f"{name} squared") for name in influences))
-        sums = {f"2 {name}": square for name, square in squares.items()}
-        sums |= {f"4 {name}": square * square for name, square in squares.items()}
-        if not self.measure.binary:  # rates have no gate for skewness
-            sums |= {f"3 {name}": square * nw.col(name) for name, square in squares.items()}
-        if self.source.count is not None and self.source.cluster is None:
+            total = {name: value * times for name, value in psi.items()}
+            staged, times = aggregate(frame, {"cluster": nw.col("cluster")}, total), constant(1.0)
+        staged = staged.with_columns(*((nw.col(name) * nw.col(name)).alias(f"{name} squared") for name in psi))
+        sums = {}
+        for name in psi:
+            square = nw.col(f"{name} squared")
+            sums |= {f"2 {name}": square, f"4 {name}": square * square}
+            if not self.measure.binary:  # rates have no gate for skewness
+                sums[f"3 {name}"] = square * nw.col(name)
+        if self.source.count is not None:
             sums = {name: value * times for name, value in sums.items()}
-        table = sums_at(staged, {}, sums | {"units": times})
-        zeros = np.zeros(())
-        powers = (np.array([float(table.get(f"{k} {name}", zeros)) for name in influences]) for k in (2, 3, 4))
-        return PowerSums(float(table["units"]), *powers)
+        table, lines = sums_at(staged, {}, sums | {"units": times}), range(len(influences))
+        powers = [[float(table.get(f"{k} psi {i}", 0.0)) for i in lines] for k in (2, 3, 4)]
+        return PowerSums(float(table["units"]), *np.array(powers))
 
     def factors(self, mean: FloatArray) -> FloatArray:
         """The slope of 1 e on p e among known rows, e = v (y - mean), for each group."""
@@ -363,7 +344,7 @@ class ProxyRows:
         or those with y = 0. The reference, a group or -1 for the population, has the opposite bound.
         """
         w, v, y = nw.col("wn"), nw.col("v"), nw.col("e") + nw.col("v") * self.center
-        rates, staged = np.zeros((2, self.size)), {}
+        rates, staged = np.zeros((2, self.size)), dict[str, nw.Expr]()
         for k in range(self.size):
             p, place = nw.col(f"p{k}"), self._bin(k, bins)
             sums = sums_at(self.frame, {"bin": (place, bins)}, {"w": w, "p": w * p, "1": w * y, "0": w * (v - y)})
@@ -380,11 +361,10 @@ class ProxyRows:
                 psi = (chosen - (chosen + others) * share) * (self.mass / total if total else 0.0)
                 staged[f"{side} {k}"] = psi if side else -psi
         staged["everybody"] = nw.col("e") * (1.0 / float(self.means[..., 1].sum()))
-        frame = self.frame.with_columns(*(psi.alias(name) for name, psi in staged.items()))
         opposite = np.full((2, 1), self.center) if reference < 0 else rates[::-1, [reference]]
         other = [nw.col("everybody" if reference < 0 else f"{1 - side} {reference}") for side in (0, 1)]
-        names = {f"{side}, {k}": nw.col(f"{side} {k}") - other[side] for side in (0, 1) for k in range(self.size)}
-        return rates - opposite, self.powers(names, frame)
+        influences = [nw.col(f"{side} {k}") - other[side] for side in (0, 1) for k in range(self.size)]
+        return rates - opposite, self.powers(influences, self.frame.with_columns(**staged))
 
     def known_by_bin(self, bins: int) -> FloatArray:
         """Of known rows, by bin of a group's probability and by group: their number, the stated and observed share."""
@@ -448,11 +428,8 @@ def _stacked(sums: Mapping[str, Any], size: int) -> FloatArray:
     return np.moveaxis(np.array([[np.asarray(sums[name]) for name in line] for line in names]), 2, 0)
 
 
-_P, _STATE, _KNOWN = "__proxy p", "__proxy state", "__proxy known"
-
-
-def _with_probabilities(source: Source, proxy: Proxy) -> Source:
-    """The table with each group's probability, the state of a row's probabilities, and the code of a known group."""
+def _staged(source: Source, proxy: Proxy, measure: Measure, stem: str) -> Source:
+    """The table with p of each group, v, y, the state of a row's probabilities, and the code of a known group."""
     columns = list(proxy.probabilities.values())
     raw, rest = [number(column) for column in columns], proxy.other is not None
     total = reduce(add, raw)
@@ -462,37 +439,40 @@ def _with_probabilities(source: Source, proxy: Proxy) -> Source:
     state: nw.Expr = nw.when(off > EXACT).then(nw.lit(ROUGH)).otherwise(nw.lit(GOOD))
     for condition, kind in ((off > ROUNDED, UNEQUAL), (outside, OUTSIDE), (absent, ABSENT)):
         state = nw.when(condition).then(nw.lit(kind)).otherwise(state)
-    whole = nw.col(f"{_P}all")
-    staged = {_STATE: state, f"{_P}all": either(total > 1.0, total, 1.0) if rest else total}
+    inside, value = measure.expressions()  # null where a column is missing
+    v = constant(1.0) if inside is None else number(inside)
+    staged = {"state": state, "v": v, "y": value if inside is None else v * value}
+    staged["total"] = either(total > 1.0, total, 1.0) if rest else total
     if proxy.known is not None:
         label, code = nw.col(proxy.known).cast(nw.String), nw.lit(MISNAMED)
         for k, group in ((UNKNOWN, ""), *enumerate(proxy.groups)):
             code = nw.when(label == group).then(nw.lit(k)).otherwise(code)
-        code = nw.when(label.is_null()).then(nw.lit(UNKNOWN)).otherwise(code)
-        staged[_KNOWN] = code
+        staged["known"] = nw.when(label.is_null()).then(nw.lit(UNKNOWN)).otherwise(code)
+    whole = nw.col(f"{stem}total")
     p = [column / whole for column in raw] + ([(whole - total) / whole] if rest else [])
-    return source.with_columns(staged).with_columns({f"{_P}{k}": part for k, part in enumerate(p)})
+    named = {f"{stem}{name}": column for name, column in staged.items()}
+    return source.with_columns(named).with_columns({f"{stem}p{k}": part for k, part in enumerate(p)})
 
 
 def read_proxies(source: Source, proxy: Proxy, measure: Measure) -> ProxyRows:
     """The first pass: checks the probabilities and sums them."""
-    staged, size = _with_probabilities(source, proxy), len(proxy.groups)
-    inside, value = measure.expressions()
-    v = constant(1.0) if inside is None else either(inside, 1.0, 0.0)
-    y = value if inside is None else either(inside, value, 0.0)
-    keys = {"state": nw.col(_STATE)} | ({"known": nw.col(_KNOWN)} if proxy.known else {})
-    products = _products([nw.col(f"{_P}{k}") for k in range(size)], v, y)
+    stem, size = source.fresh("proxy "), len(proxy.groups)
+    staged = _staged(source, proxy, measure, stem)
+    column = {name: nw.col(f"{stem}{name}") for name in ("state", "v", "y", "known")}
+    keys = {name: column[name] for name in ("state", "known") if name == "state" or proxy.known}
+    products = _products([nw.col(f"{stem}p{k}") for k in range(size)], column["v"], column["y"])
     labels = {"place": proxy.place} if proxy.place else {}
     sample = staged.cells(replace(measure.request, keys=keys, values=products, labels=labels))
     measure.refuse_absent(sample)
     state, dropped = np.asarray(sample.columns["state"]), dict(sample.dropped)
-    _refuse_states(source, proxy, {kind: float(sample.counts[state == kind].sum()) for kind in range(5)})
-    if absent := float(sample.counts[state == ABSENT].sum()):
-        dropped["probabilities"] = round(absent)
+    rows_in = {kind: float(sample.counts[state == kind].sum()) for kind in range(5)}
+    _refuse_states(source, proxy, rows_in)
+    if rows_in[ABSENT]:
+        dropped["probabilities"] = round(rows_in[ABSENT])
     lines = state <= ROUGH
     known = np.asarray(sample.columns["known"])[lines] if proxy.known else np.full(int(lines.sum()), UNKNOWN)
     if (known == MISNAMED).any():
-        labeled = staged.frame.filter(nw.col(_KNOWN) == MISNAMED).select(nw.col(str(proxy.known)).cast(nw.String))
+        labeled = staged.frame.filter(column["known"] == MISNAMED).select(nw.col(str(proxy.known)).cast(nw.String))
         label = str(collect(labeled.head(1)).item(0, 0))
         groups = f"{near(label, proxy.groups)} Groups: {', '.join(proxy.groups)}."
         raise UsageError(f"known: {label!r} is not a group of the proxy.{groups}")
@@ -505,17 +485,9 @@ def read_proxies(source: Source, proxy: Proxy, measure: Measure) -> ProxyRows:
         raise NotEnoughData(f"metric: no row meets the condition of {measure.name!r}.")
     center = float(total / inside_mass)
     means[..., 2] -= center * means[..., 1]
+    people = 1.0 if sample.design is None else sample.design.people
     return ProxyRows(
-        staged,
-        proxy,
-        measure,
-        means / mass,
-        rows,
-        float(mass),
-        center,
-        people=1.0 if sample.design is None else sample.design.people,
-        rounded=float(sample.counts[state == ROUGH].sum()),
-        dropped=dropped,
+        staged, stem, proxy, measure, means / mass, rows, float(mass), center, people, rows_in[ROUGH], dropped
     )
 
 

@@ -266,7 +266,7 @@ class Source:
             if not (dtype.is_numeric() or dtype == nw.Boolean):
                 self._refuse_objects(column)
                 need = "0 and 1" if role in request.binary else "numbers"
-                label = ', or in flag and certify name the value that counts as 1, such as positive="yes"'
+                label = '; some functions also accept the value that counts as 1, such as positive="yes"'
                 hint = f"Recode it first{label if role in request.binary and is_text(dtype) else ''}."
                 raise WrongType(f"{role}: column {column!r} is {dtype}; it must hold {need}. {hint}")
         for dimension in request.grouping.every if request.grouping else ():

@@ -633,6 +633,8 @@ class CertifyResult(GroupEvidence):
             raise UsageError(
                 f"{method}: disparities against the rest have no joint region; use reference='population'."
             )
+        if not self.df > 0:
+            raise UsageError(f"{method}: a joint test with 0 degrees of freedom has no region.")
         chosen = np.flatnonzero(~np.isnan(self.null_disparity))[places]
         spread = np.maximum(self.ci_high[chosen] - self.disparity[chosen], self.disparity[chosen] - self.ci_low[chosen])
         return boundary(of_groups(region, places), self.disparity[chosen], spread, region.critical(self.alpha, self.df))

@@ -95,7 +95,7 @@ def _intervals(
 def _lines(result: GroupEvidence, verdicts: Sequence[Verdict], order: IntArray, more: Columns) -> Columns:
     return {
         "group": [result.names[i] for i in order],
-        "disparity": result.disparity[order],
+        "disparity": np.where(result.ranged, np.nan, result.disparity[order]),  # no point before a range
         "low": result.ci_low[order],
         "high": result.ci_high[order],
         "n": result.n[order],
@@ -173,7 +173,7 @@ def impact(result: AdverseImpactResult) -> alt.TopLevelMixin:
         "ratio",
         {
             "group": [result.labels[i] for i in order],
-            "ratio": result.disparity[order],
+            "ratio": np.where(result.ranged & ~compared[order], np.nan, result.disparity[order]),
             "low": result.ci_low[order],
             "high": result.ci_high[order],
             "n": result.n[order],

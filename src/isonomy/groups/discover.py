@@ -1,9 +1,10 @@
 """Discovery: which subgroup, by any conjunction of features, is treated worst, and is that more than chance?
 
 ``evidence="crossfit"``: the rows are halved at random. What the search finds in one half is tested by `flag` in the
-other, and the other way round. Given the half that was searched, the hypotheses are fixed: each half errs with
-probability at most alpha / 2, as Holm's p-values of a half are doubled. (One family of both halves is not proven to
-keep alpha: the number of true hypotheses in one list depends on the rows that test the other.)
+other, and the other way round. Given the half that was searched, the hypotheses and their order are fixed: each half
+errs with probability at most alpha / 2, as Holm's p-values of a half, weighted by that order, are doubled. (One family
+of both halves is not proven to keep alpha: the number of true hypotheses in one list depends on the rows that test the
+other.)
 
 ``evidence="all"``: subgroups are searched and tested in all rows. With M subgroups that could have been named, p-values
 are those of Fisher's exact test times M, and intervals have the level alpha / M.
@@ -184,7 +185,8 @@ def discover(
     Notes
     -----
     All numbers of a subgroup come from the half that did not find it, by the methods of `isonomy.flag`, so the search
-    does not inflate them. Adjusted p-values are Holm's within a half, times two.
+    does not inflate them. Adjusted p-values are Holm's within a half, times two. The subgroups of a half have the
+    weights 1, 1/2, 1/3, ... in the order in which they stood out: the clearest one needs the least evidence.
 
     When it misleads: if rows belong together and no ``cluster`` says so, one half is no check on the other. Another
     seed makes other halves, and may list other subgroups: report the seed, and do not try several.
@@ -351,15 +353,22 @@ class CodedFeature:
             return (self.name, None), [Comparison(self.name, "is missing")]
         if self.values and first == last:
             value = self.values[first]
-            item = (CONDITION, self.name) if self.condition and value else (self.name, value)
+            item = (CONDITION, self.name) if self.condition and value else (self.name, short(value))
             return item, [*compared, Comparison(self.name, "==", value)]
         edges = [int(edge) if float(edge).is_integer() and abs(edge) < 2**53 else edge for edge in self.edges]
         low, high = edges[first - 1] if first else None, edges[last] if last < len(edges) else None
         compared += [] if low is None else [Comparison(self.name, ">=", low)]
         if high is not None or (absent and self.floating):  # NaN compares as larger than any number
             compared.append(Comparison(self.name, "<", LARGEST if high is None else high))
-        ends = Cut(self.name, tuple(edge for edge in (low, high) if edge is not None))
+        ends = Cut(self.name, tuple(short(edge) for edge in (low, high) if edge is not None))
         return (self.name, ends.labels[low is not None]), compared
+
+
+def short(value: Any) -> Any:
+    """3.2 in a name, where single precision made 3.200000047683716 of it; any other value as it is."""
+    if not isinstance(value, float) or abs(value) > np.finfo(np.float32).max or np.float32(value) != value:
+        return value
+    return float(str(np.float32(value)))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -414,6 +423,7 @@ def needs(source: Source, metric: str | Metric, name: str) -> bool:
 def read(plan: DiscoverPlan) -> CodedRows:
     """Two passes: the values of each feature, then the bin of each row, a byte per feature."""
     source, (condition, value) = plan.source, plan.measure.expressions()
+    source.check(replace(plan.measure.request, grouping=plan.grouping))
     within = source.filter(~missing(value, nw.Float64()) & (nw.lit(True) if condition is None else condition))
     total, rows = (int(part.sums({}, {})[COUNT].sum()) for part in (source, within))
     if total > MOST_ROWS:
@@ -424,7 +434,6 @@ def read(plan: DiscoverPlan) -> CodedRows:
     searched = rows if plan.evidence == "all" else rows // 2
     least = max(plan.fewest, round(plan.search.min_share * searched))
     cuts = plan.search.cuts or (FINE if searched > MANY else COARSE)
-    source.check(replace(plan.measure.request, grouping=plan.grouping))
     pairs = zip(plan.grouping.dimensions, plan.specs, strict=True)
     coded = {dimension.name: code_feature(within, dimension, spec, least, cuts) for dimension, spec in pairs}
     features = tuple(feature for feature in coded.values() if feature is not None)
@@ -565,7 +574,8 @@ def estimate(rows: CodedRows, plan: DiscoverPlan, rng: np.random.Generator) -> t
         found = search_rows(codes, outcome, literals, score, depth=plan.conditions, most=plan.most)
         if found:
             part, tests, comparison = tested(rows, np.flatnonzero(~half), found, plan, plan.alpha)
-            doubled = 2.0 * adjust(np.nan_to_num(part["pvalue"], nan=1.0), "holm")  # what cannot be tested counts too
+            every = np.nan_to_num(part["pvalue"], nan=1.0)  # what cannot be tested counts too
+            doubled = 2.0 * adjust(every, "holm", ranked=True)
             part["adjusted_pvalue"] = np.where(np.isnan(part["pvalue"]), np.nan, np.minimum(doubled, 1.0))
             parts.append(judged(part, tests, comparison, name, (Verdict.VIOLATION,)))
         facts["tried"] += len(found)

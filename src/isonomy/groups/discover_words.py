@@ -65,11 +65,11 @@ def overview(r: DiscoverResult) -> str:
         return f"{start} {end if shown else f'None was shown to be {WORSE[r.side]}{by}. {NOTHING}'}"
     if not r.tried:
         return f"No subgroup stood out enough to be tested. {NOTHING}"
-    start = f"{phrases.count(r.tried)} subgroup{'' if r.tried == 1 else 's'} stood out in one half of the rows"
+    tested = f"{phrases.count(r.tried)} subgroup{'' if r.tried == 1 else 's'} stood out in one half of the rows"
     if not shown:
-        return f"{start}; {'it was not' if r.tried == 1 else 'none was'} confirmed in the other half. {NOTHING}"
-    what = "subgroup was" if shown == 1 else "different subgroups were"
-    return f"{start}. {shown} {what} confirmed in the other half to be {WORSE[r.side]}{by}."
+        return f"{tested}; {'it was not' if r.tried == 1 else 'none was'} confirmed in the other half. {NOTHING}"
+    were = "one was" if shown == 1 else f"{shown} different ones were"
+    return f"{tested}; {were} confirmed in the other half to be {WORSE[r.side]}{by}."
 
 
 def finding(r: DiscoverResult, i: int) -> str:

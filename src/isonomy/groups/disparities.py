@@ -621,7 +621,7 @@ class GroupEvidence(ProxyEvidence):
     def table(self) -> Columns:
         """One row per group and metric."""
         if self.proxy:
-            without = ("metric", "size", "n", "statistic")
+            without = ("metric", "size", "n", "statistic", "design_effect")
             return {name: v for name, v in Evidence.table(self).items() if name not in without}
         columns = dict(Evidence.table(self))
         if self.estimate_low is not None:  # next to the estimate
@@ -652,6 +652,8 @@ class GroupEvidence(ProxyEvidence):
 
     def pages(self) -> Mapping[str, Columns]:
         """Within strata, the table and, if any are listed, the strata with unadjusted numbers; otherwise empty."""
+        if self.proxy:
+            return self.proxy_pages()
         strata: dict[str, Any] = {} if self.effects is None else dict(self._by_stratum(self.effects))
         number = len(strata.get("stratum", ()))
         if not number:
@@ -672,7 +674,8 @@ class GroupEvidence(ProxyEvidence):
     def headings(self) -> Mapping[str, str]:
         """What readers call the columns, including computed ones and those adjusted within strata."""
         more = proxy_words.HEADINGS if self.proxy else words.WORKED_OUT
-        return {**Evidence.headings(self), **more, **(words.ADJUSTED if self.given else {})}
+        adjusted = () if not self.given else ("reference",) if self.model else ("estimate", "reference")
+        return {**Evidence.headings(self), **more, **{name: f"Adjusted {name}" for name in adjusted}}
 
     def units(self) -> Mapping[str, str]:
         """Shares in percent, and their differences in points."""
@@ -727,7 +730,7 @@ class GroupEvidence(ProxyEvidence):
 
     def limits(self) -> tuple[str, ...]:
         """What this result does not show."""
-        more = proxy_words.LIMITS if self.proxy else (words.LEGITIMATE,) if self.given else ()
+        more = proxy_words.limits(self) if self.proxy else (words.LEGITIMATE,) if self.given else ()
         return (*self.never_shown, *more)
 
     # Disclosure.

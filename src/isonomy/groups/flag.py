@@ -144,8 +144,8 @@ def flag(
     FlagResult
         ``to_frame()`` has one row per group: group, size, n, estimate, estimate_low, estimate_high, reference,
         disparity, ci_low, ci_high, statistic, pvalue, adjusted_pvalue, verdict, direction, status, detectable (the
-        smallest disparity that these rows would have shown four times in five) and, with a tolerance, rows_needed (the
-        rows with which a group that does not differ would be shown within it as often). ``wide("estimate")`` has one
+        smallest disparity that these rows would show in 80 % of samples) and, with a tolerance, rows_needed (the rows
+        that would show in 80 % of samples that a group without a difference is within it). ``wide("estimate")`` has one
         row per group and one column per metric. ``widest()`` is the largest gap between groups. With ``given``,
         ``estimate`` and ``reference`` are adjusted for the factors, estimate_low and estimate_high are absent, and
         further columns hold the unadjusted numbers and how much of the disparity the factors account for.

@@ -740,8 +740,6 @@ class AdverseImpactResult(ProxyEvidence):
     simultaneous band.
     """
 
-    method: ClassVar[str] = words.IMPACT_METHOD
-    references: ClassVar[tuple[str, ...]] = words.IMPACT_REFERENCES
     never_shown: ClassVar[tuple[str, ...]] = words.IMPACT_LIMITS
     decisive: ClassVar[tuple[str, ...]] = ("below_pvalue",)
 
@@ -789,13 +787,23 @@ class AdverseImpactResult(ProxyEvidence):
     given: tuple[str, ...] = ()
     model: str = ""  # by which people are comparable; empty within strata
 
+    @property
+    def method(self) -> str:  # type: ignore[override]
+        """The name of the method."""
+        return proxy_words.METHOD if self.proxy else words.IMPACT_METHOD
+
+    @property
+    def references(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Where the method is described."""
+        return proxy_words.REFERENCES if self.proxy else words.IMPACT_REFERENCES
+
     def table(self) -> Columns:
         columns = Evidence.table(self)
         return {name: v for name, v in columns.items() if not self.proxy or name not in proxy_words.IDLE}
 
     def limits(self) -> tuple[str, ...]:
         """What this result does not show."""
-        return (*self.never_shown, *(proxy_words.LIMITS if self.proxy else ()))
+        return (*self.never_shown, *(proxy_words.limits(self) if self.proxy else ()))
 
     def given_away(self, references: BoolArray, shown: BoolArray) -> bool:
         """Whether a comparison shown in the same table reveals one of the withheld ``references``."""
@@ -810,7 +818,7 @@ class AdverseImpactResult(ProxyEvidence):
     def pages(self) -> Mapping[str, Columns]:
         """The table as it is published, what the data show, bounds for unknown categories, and shortfalls."""
         if self.proxy:
-            return {}
+            return self.proxy_pages()
         last = sorted(range(len(self.status)), key=lambda i: self.status[i] is Status.SUPPRESSED)
         whole = {name: [values[i] for i in last] for name, values in self.table().items()}
         parts = {title: names.split() for title, names in words.IMPACT_PAGES.items()}

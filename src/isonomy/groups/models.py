@@ -37,6 +37,7 @@ from isonomy.numerics.status import Status
 from isonomy.options import ROW_DEFAULTS, Alpha, Column, RowOptions, Whole, checked
 from isonomy.results import Columns, column
 from isonomy.results.columns import join_tables
+from isonomy.results.disclosure import few_in_reference, hide_lines, leaves_few, withheld
 from isonomy.results.evidence import as_frame, read_only
 
 EVERYBODY = words.EVERYBODY
@@ -129,9 +130,8 @@ def compare_models(
     columns = join_tables([plan.compare(sample, *pair, alpha, min_size) for pair in pairs])
     for name in ("pvalue", "disparity_pvalue"):
         columns[name.replace("pvalue", "adjusted_pvalue")] = adjust(columns[name], "holm")
-    return ModelComparison(
-        **columns, models=tuple(plan.models), rows=sample.rows, alpha=alpha, backend=plan.source.backend
-    )
+    about: dict[str, Any] = {"models": tuple(plan.models), "reference": plan.reference, "rows": sample.rows}
+    return ModelComparison(**columns, **about, alpha=alpha, backend=plan.source.backend)
 
 
 def open_models(
@@ -204,10 +204,10 @@ class ModelPlan:
         unit: set[str] = set()
         for i, bound in enumerate(self.measures):
             for place, part in enumerate(bound):
-                binary |= {_named(role, i): name for role, name in part.request.binary.items()}
-                numeric |= {_named(role, i): name for role, name in part.request.numeric.items()}
+                binary |= {self.named(role, i): name for role, name in part.request.binary.items()}
+                numeric |= {self.named(role, i): name for role, name in part.request.numeric.items()}
                 values |= {f"{role} {i} {place}": expr for role, expr in part.request.values.items()}
-                unit |= {_named(role, i) for role in part.request.probabilities}
+                unit |= {self.named(role, i) for role in part.request.probabilities}
         keys = {}
         if isinstance(self.reference, Group):
             keys["reference"] = mark(belongs(self.reference, self.grouping, self.source.schema))
@@ -221,11 +221,15 @@ class ModelPlan:
         )
         return self.source.rows(request) if request.numeric or values else self.source.cells(request)
 
+    def named(self, role: str, i: int) -> str:
+        """Models share the outcome, and nothing else."""
+        return role if role == "outcome" else f"{role} of {list(self.models)[i]}"
+
     def evaluation(self, sample: Sample, i: int, place: int) -> tuple[BoolArray, Evaluate]:
         """The lines that a model's metric counts, and what evaluates it."""
         bound, mass = self.measures[i][place], np.asarray(sample.mass, dtype=float)
         request = bound.request
-        own = {role: sample.columns[_named(role, i)] for role in (*request.binary, *request.numeric)}
+        own = {role: sample.columns[self.named(role, i)] for role in (*request.binary, *request.numeric)}
         own |= {role: sample.columns[f"{role} {i} {place}"] for role in request.values}
         mine = replace(sample, columns=own)
         inside, value, roles = bound.inside(mine), bound.value(mine), {}
@@ -251,10 +255,11 @@ class ModelPlan:
         """The lines of one metric, the first about everybody: model ``i`` next to the first."""
         counted, evaluations = zip(*(self.evaluation(sample, model, place) for model in (0, i)), strict=True)
         inside = counted[0] | counted[1]
-        sets, labels = [np.ones(sample.size, dtype=bool)], [EVERYBODY]
+        sets, groups = [np.ones(sample.size, dtype=bool)], [Group(())]
         for partition in sample.partitions:
             sets += [partition.codes == code for code in range(len(partition.groups))]
-            labels += [group.label for group in partition.groups]
+            groups += partition.groups
+        labels = [EVERYBODY, *(group.label for group in groups[1:])]
         refuse_many("groups", sample.size, 2 * len(sets))
         referents = sets[0] if self.reference != "rest" else None
         if isinstance(self.reference, Group):
@@ -291,16 +296,13 @@ class ModelPlan:
         return columns | {
             "candidate": (list(self.models)[i],) * len(sets),
             "group": tuple(labels),
+            "groups": tuple(groups),
+            "reference_n": np.full(len(sets), np.nan if referents is None else rows_counted[referents & inside].sum()),
             "metric": (bound.name,) * len(sets),
             "n": n,
             "status": tuple(map(Status, status)),
             "shares": (self.metrics[place] in RATES,) * len(sets),
         }
-
-
-def _named(role: str, model: int) -> str:
-    """Models share the outcome, and nothing else."""
-    return role if role == "outcome" else f"{role} {model}"
 
 
 def _test(
@@ -353,6 +355,9 @@ class ModelComparison:
     disparity_adjusted_pvalue: FloatArray = column()
     status: tuple[Status, ...] = column()
     shares: tuple[bool, ...]
+    groups: tuple[Group, ...]
+    reference: str | Group
+    reference_n: FloatArray  # the rows of the metric in the reference; NaN if it is everybody else
     models: tuple[str, ...]
     rows: int
     alpha: float
@@ -361,8 +366,25 @@ class ModelComparison:
     def __post_init__(self) -> None:
         read_only(self)
 
+    def published(self, minimum: int) -> ModelComparison:
+        """A copy that withholds the numbers of groups with fewer than ``minimum`` rows, and those that reveal them."""
+        few = self.n < minimum
+        for metric in dict.fromkeys(self.metric):
+            lines = np.array([name == metric for name in self.metric])
+            few |= lines & leaves_few(self.groups, self.n, self.n[lines][0], minimum)
+        small = withheld(self.groups, self.n, few, minimum, rows=self.rows)
+        told = any(hide and group == self.reference for hide, group in zip(small, self.groups, strict=True))
+        if told or (self.reference_n < minimum).any():
+            raise few_in_reference(minimum)
+        hidden = ("group", "metric", "candidate")
+        columns = {name: value for name, value in self._columns().items() if name not in hidden}
+        return replace(self, **hide_lines(columns, small))
+
+    def _columns(self) -> dict[str, Any]:
+        return {part.name: getattr(self, part.name) for part in fields(self) if part.metadata}
+
     def table(self) -> Columns:
-        columns = {part.name: getattr(self, part.name) for part in fields(self) if part.metadata}
+        columns = self._columns()
         return columns if len(self.models) > 2 else {name: v for name, v in columns.items() if name != "candidate"}
 
     def to_frame(self, backend: str | None = None) -> Any:

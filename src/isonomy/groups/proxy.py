@@ -10,21 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from isonomy.errors import NotEnoughData, UsageError, refuse_percent
 from isonomy.frames import Group, Source
 from isonomy.frames.metrics import ERRORS, Measure, Metric, listed, measure
-from isonomy.frames.proxies import PowerSums, Proxy, ProxyRows, read_proxies
+from isonomy.frames.proxies import GRID, PowerSums, Proxy, ProxyRows, read_proxies
 from isonomy.groups import proxy_words as words
 from isonomy.groups.likelihood import proxies as estimators
+from isonomy.groups.likelihood.means import IDENTITY, LINKS, LOG, Link
 from isonomy.groups.likelihood.proxies import POPULATION, REST, Estimator, Family
 from isonomy.groups.options import NO_DIFFERENCE, To, reference_of
 from isonomy.inference import Verdict, conclude, inside, rejected
+from isonomy.inference.decide import Decisions
 from isonomy.inference.designs import DesignEffect
-from isonomy.inference.effect import Effect, Fieller, Hypothesis, Wald, too_skewed
+from isonomy.inference.effect import Effect, Fieller, Hypothesis, Limits, Wald, too_skewed
 from isonomy.inference.multiplicity import adjust as adjust_pvalues
 from isonomy.numerics.arrays import BoolArray, FloatArray, ObjectArray
 from isonomy.numerics.roots import bisection
@@ -33,15 +35,21 @@ from isonomy.numerics.tails import normal_isf, normal_sf
 from isonomy.results import Columns, Evidence, Note, Plan, Provenance, column, note_if
 from isonomy.results.evidence import as_frame
 
-GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
 FEWEST_DF = 9.0  # degrees of freedom below which a variance rests on fewer than ten effective rows or clusters
-FAMILY = ("bracket", "weighted", "linear", "share")  # assumptions about gamma
 FEWEST_KNOWN = 20  # known members below which a validated estimate misses its level
 BINS = 10  # of `calibration`
 CONSTANT = 1e-11  # the spread of values, relative to their mean, that is due to rounding
 TESTED = (Status.OK, Status.UNBOUNDED)
-SHARED = ("alpha", "adjust", "min_size")
-ADJUSTMENTS = ("bh", "by", "holm", "bonferroni", "none")
+# What options may be, if groups are known by probability; None always.
+ALLOWED: Mapping[str, tuple[object, ...]] = {
+    "given": (),
+    "null": (NO_DIFFERENCE,),
+    "depth": (1,),
+    "method": ("el",),
+    "scale": ("difference", "ratio"),
+    "adjust": ("bh", "by", "holm", "bonferroni", "none"),
+    "smallest_share": (0.0,),
+}
 
 
 # ---- plan
@@ -54,7 +62,7 @@ class ProxyPlan(Plan):
     proxy: Proxy
     measure: Measure
     reference: int
-    ratio: bool
+    link: Link
     tolerance: float | None
     alpha: float
     adjust: str
@@ -65,7 +73,7 @@ class ProxyPlan(Plan):
     def __post_init__(self) -> None:
         self.proxy.check(self.source)
         if self.proxy.assumption == "nothing":
-            if not self.measure.binary or self.ratio:
+            if not self.measure.binary or self.link.ratio:
                 raise UsageError(
                     'assume: "nothing" bounds differences of 0/1 metrics; a ratio, or a metric without known limits, '
                     "has no bounds."
@@ -87,216 +95,166 @@ class ProxyPlan(Plan):
     @property
     def hypothesis(self) -> Hypothesis:
         if self.tolerance is None:
-            return Hypothesis(float(self.ratio), float(self.ratio), "two-sided")
-        low, high = (self.tolerance, 1.0 / self.tolerance) if self.ratio else (-self.tolerance, self.tolerance)
+            return Hypothesis(self.link.equal, self.link.equal, "two-sided")
+        low, high = (self.tolerance, 1.0 / self.tolerance) if self.link.ratio else (-self.tolerance, self.tolerance)
         return Hypothesis(low, high, "outside")
-
-    @property
-    def assumed(self) -> tuple[float, ...]:
-        """The shares at which the assumption is checked; none if it is not about a share."""
-        if self.proxy.assumption not in FAMILY:
-            return ()
-        return tuple(dict.fromkeys(np.linspace(*self.proxy.gammas, len(GRID)).tolist()))
-
-    def disparity(self, answer: Answer) -> FloatArray:
-        """The disparity at the first point of an answer; the reference itself has none."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value = answer.group / answer.reference if self.ratio else answer.group - answer.reference
-        return np.where(np.arange(value.size) == self.reference, float(self.ratio), value)
 
     @property
     def unequal(self) -> str:
         """ "weighted" for a share of 0, "linear" for 1: each can show only one side of a tolerance."""
-        return "weighted" if self.assumed == (0.0,) else "linear" if self.assumed == (1.0,) else ""
+        return {(0.0,): "weighted", (1.0,): "linear"}.get(self.proxy.shares, "")
 
 
-def _place(proxy: Proxy, reference: object) -> int:
-    """The number of the group that others are compared with."""
-    target = reference_of(reference, joint=True)  # type: ignore[arg-type]
-    if target.to in (To.POPULATION, To.REST):
-        return POPULATION if target.to is To.POPULATION else REST
+def plan_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any], **chosen: Any) -> ProxyPlan:
+    """The plan of either question, which states its own choices."""
+    for name, allowed in ALLOWED.items():
+        if (value := options.get(name)) is not None and not (allowed and value in allowed):
+            raise UsageError(
+                f"{name}: {value!r} is not available with groups=iso.proxy({proxy.name!r}, ...); leave it out."
+            )
+    target = reference_of(options["reference"], joint=True)
     levels = {} if target.group is None else dict(target.group.items)
     label = levels.get(proxy.name)
-    if len(levels) == 1 and label in proxy.groups:
-        return proxy.groups.index(str(label))
-    written = f"{{{proxy.name!r}: {proxy.groups[0]!r}}}"
-    raise UsageError(
-        f"reference: {reference!r} is not available with iso.proxy; name one group, such as {written}. Groups: "
-        f"{', '.join(proxy.groups)}."
-    )
-
-
-def _refuse(proxy: Proxy, *conflicts: tuple[bool, str]) -> None:
-    for refused, option in conflicts:
-        if refused:
-            raise UsageError(f"{option} is not available with groups=iso.proxy({proxy.name!r}, ...); leave it out.")
+    if target.to in (To.POPULATION, To.REST):
+        reference = POPULATION if target.to is To.POPULATION else REST
+    elif len(levels) == 1 and label in proxy.groups:
+        reference = proxy.groups.index(str(label))
+    else:
+        raise UsageError(
+            f"reference: {options['reference']!r} is not available with iso.proxy; name one group, such as "
+            f"{{{proxy.name!r}: {proxy.groups[0]!r}}}. Groups: {', '.join(proxy.groups)}."
+        )
+    shared = {name: options[name] for name in ("alpha", "adjust", "min_size")}
+    return ProxyPlan(source, proxy=proxy, reference=reference, **shared, **chosen)
 
 
 def flag_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any]) -> ProxyPlan:
     """The plan of `flag`."""
-    metrics, method, scale = listed(options["metric"]), options["method"], options["scale"]
-    _refuse(
-        proxy,
-        (len(metrics) > 1, "metric: a list of several metrics"),
-        (options["null"] not in (None, NO_DIFFERENCE), "null"),
-        (options["given"] is not None, "given"),
-        (options["depth"] != 1, f"depth: {options['depth']}"),
-        (method != "el", f"method: {method}"),
-        (scale not in ("difference", "ratio"), f"scale: {scale!r}"),
-        (options["adjust"] not in ADJUSTMENTS, f"adjust: {options['adjust']!r}"),
+    metrics, tolerance, link = listed(options["metric"]), options["tolerance"], LINKS.get(options["scale"], IDENTITY)
+    if len(metrics) > 1:
+        raise UsageError(f"metric: several metrics are not available with groups=iso.proxy({proxy.name!r}, ...).")
+    bound = measure(
+        source, metrics[0], **{name: options[name] for name in ("outcome", "prediction", "score", "positive")}
     )
-    roles = {name: options[name] for name in ("outcome", "prediction", "score", "positive")}
-    bound = measure(source, metrics[0], **roles)
     if bound.functional:
         raise UsageError(f"metric: {bound.name!r} is not available by probability; rates and means are.")
-    tolerance, ratio, better = options["tolerance"], scale == "ratio", options["better"]
-    refuse_percent(bound.binary and not ratio, tolerance)
-    if ratio and tolerance is not None and not 0 < tolerance < 1:
+    refuse_percent(bound.binary and not link.ratio, tolerance)
+    if link.ratio and tolerance is not None and not 0 < tolerance < 1:
         raise UsageError(
             f"tolerance: {tolerance!r} is not allowed for scale='ratio'; give a ratio between 0 and 1: 0.8 tolerates "
             "ratios from 0.8 to 1.25."
         )
-    called = metrics[0].name if isinstance(metrics[0], Metric) else metrics[0]
-    return ProxyPlan(
-        source,
-        proxy=proxy,
-        measure=bound,
-        reference=_place(proxy, options["reference"]),
-        ratio=ratio,
-        tolerance=tolerance,
-        **{name: options[name] for name in SHARED},
-        lower=called in ERRORS if better is None else better == "lower",
-    )
+    name = metrics[0].name if isinstance(metrics[0], Metric) else metrics[0]
+    lower = name in ERRORS if options["better"] is None else options["better"] == "lower"
+    return plan_by_proxy(source, proxy, options, measure=bound, link=link, tolerance=tolerance, lower=lower)
 
 
 def impact_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any]) -> ProxyPlan:
     """The plan of `adverse_impact`."""
-    _refuse(
-        proxy,
-        (options["score"] is not None, "score"),
-        (options["depth"] != 1, f"depth: {options['depth']}"),
-        (options["smallest_share"] != 0, "smallest_share"),
-        (options["given"] is not None, "given"),
-    )
+    if options["score"] is not None:
+        raise UsageError(f"score: not available with groups=iso.proxy({proxy.name!r}, ...); leave it out.")
     if isinstance(options["reference"], str):
         raise UsageError(
             f"reference: {options['reference']!r} is not available with iso.proxy, because nobody knows which group is "
             f"selected most often; name one, such as {{{proxy.name!r}: {proxy.groups[0]!r}}}."
         )
-    return ProxyPlan(
-        source,
-        proxy=proxy,
-        measure=measure(source, "selection_rate", prediction=options["prediction"]),
-        reference=_place(proxy, options["reference"]),
-        ratio=True,
-        tolerance=None,
-        **{name: options[name] for name in SHARED},
-        lower=False,
-        threshold=options["threshold"],
-    )
+    bound, threshold = measure(source, "selection_rate", prediction=options["prediction"]), options["threshold"]
+    chosen = {"measure": bound, "link": LOG, "tolerance": None, "lower": False, "threshold": threshold}
+    return plan_by_proxy(source, proxy, options, **chosen)
 
 
 # ---- estimate
 
 
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """Means of groups and of their references, and the disparity at each point of an assumption.
+class ProxyPoint(NamedTuple):
+    """Means of groups and of their references, and the disparity, at one point of an assumption.
 
-    ``bounds`` are the ends of the disparity and their standard errors, if nothing is assumed; then there is no effect.
+    ``third`` and ``variance`` are those of the difference; ``units`` are rows, clusters or places.
     """
 
     group: FloatArray
     reference: FloatArray
-    effects: tuple[Effect, ...]
-    third: tuple[FloatArray, ...] = ()  # the sums of cubed influences
-    units: float = np.nan  # rows, clusters or places
-    bounds: tuple[FloatArray, ...] = ()
-    bound_df: FloatArray | float = np.inf
+    effect: Effect
+    third: FloatArray
+    variance: FloatArray
+    units: float
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The points of an assumption; if nothing is assumed, the ``ends`` of the disparities that are possible."""
+
+    points: tuple[ProxyPoint, ...]
+    ends: bool = False
 
     def pvalue(self, null: Hypothesis) -> FloatArray:
         """The largest p-value of the assumption; 1 if disparities change sign within it."""
-        if self.bounds:  # the nearer bound lies beyond the null, on either side
-            low, high, low_error, high_error = self.bounds
-            with np.errstate(divide="ignore", invalid="ignore"):
-                beyond = (low - null.high) / low_error, (null.low - high) / high_error
-            return np.minimum(2.0 * normal_sf(np.maximum(*beyond), sides="one"), 1.0)
-        tested = np.array([np.minimum(effect.test(null)[1], 1.0) for effect in self.effects])
-        signs = np.array([null.direction(effect.value) for effect in self.effects])
+        tested = np.array([np.minimum(point.effect.test(null)[1], 1.0) for point in self.points])
+        signs = np.array([null.direction(point.effect.value) for point in self.points])
         return np.where((signs == signs[0]).all(0), tested.max(0), 1.0)
 
-    def limits(self, alpha: float) -> tuple[FloatArray, FloatArray]:
-        if self.bounds:
-            low, high, low_error, high_error = self.bounds
+    def limits(self, alpha: float) -> Limits:
+        effects = [point.effect for point in self.points]
+        limits = np.array([effect.limits(alpha) for effect in effects])
+        if self.ends:
             # Imbens and Manski (2004): one-sided limits suffice for wide bounds, two-sided ones for a single point.
             with np.errstate(divide="ignore", invalid="ignore"):
-                width = (high - low) / np.maximum(low_error, high_error)
-            least, most = (np.full(low.shape, normal_isf(level, sides="one")) for level in (alpha, alpha / 2.0))
+                width = (effects[1].value - effects[0].value) / np.max([e.standard_error for e in effects], axis=0)
+            least, most = (np.full(width.shape, normal_isf(level, sides="one")) for level in (alpha, alpha / 2.0))
             reach = bisection(
                 lambda z: normal_sf(z, sides="one") + normal_sf(z + width, sides="one") > alpha, least, most
             )
-            return low - reach * low_error, high + reach * high_error
-        limits = np.array([effect.limits(alpha) for effect in self.effects])
+            limits = np.array([effect.interval(reach**2) for effect in effects])
         return limits[:, 0].min(0), limits[:, 1].max(0)
 
     @property
     def values(self) -> FloatArray:
-        return np.array(self.bounds[:2] if self.bounds else [effect.value for effect in self.effects])
+        return np.array([point.effect.value for point in self.points])
 
     @property
     def df(self) -> FloatArray:
         """The fewest degrees of freedom."""
-        degrees = [np.asarray(effect.df) for effect in self.effects]
-        return np.min([np.broadcast_to(self.bound_df, self.group.shape), *degrees], axis=0)
-
-    @property
-    def variances(self) -> list[FloatArray]:
-        """Of the difference, at each point."""
-        return [
-            effect.contrast_variance(1.0) if isinstance(effect, Fieller) else effect.standard_error**2
-            for effect in self.effects
-        ]
+        return np.min([np.asarray(point.effect.df) for point in self.points], axis=0)
 
 
 def levels_of(plan: ProxyPlan, function: Estimator, means: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The means of groups and references, and the derivatives of their difference (and of both, for ratios)."""
     slopes = estimators.gradient(lambda moved: function(moved).levels(plan.reference), means)
-    return function(means).levels(plan.reference), np.concatenate(
-        [slopes[0] - slopes[1], *(slopes if plan.ratio else [])]
-    )
+    lines = np.concatenate([slopes[0] - slopes[1], *(slopes if plan.link.ratio else [])])
+    return function(means).levels(plan.reference), lines
 
 
-def answer_of(rows: ProxyRows, plan: ProxyPlan, levels: FloatArray, sums: PowerSums) -> Answer:
+def point_of(rows: ProxyRows, plan: ProxyPlan, levels: FloatArray, sums: PowerSums) -> ProxyPoint:
     size, variance = rows.size, sums.variance
     (group, reference), df = levels + rows.center, sums.df[:size]
     effect: Effect = Wald(levels[0] - levels[1], np.sqrt(variance[:size]), df)
-    if plan.ratio:  # the variance of the difference gives the covariance
+    if plan.link.ratio:  # the variance of the difference gives the covariance
         top, bottom = variance[size : 2 * size], variance[2 * size :]
         effect = Fieller(group, reference, top, 0.5 * (top + bottom - variance[:size]), bottom, df)
-    return Answer(group, reference, (effect,), (sums.third[:size],), sums.units)
+    return ProxyPoint(group, reference, effect, sums.third[:size], variance[:size], sums.units)
 
 
-def answers_of(rows: ProxyRows, plan: ProxyPlan, functions: Sequence[Estimator]) -> list[Answer]:
-    """The answer of each estimator, in one pass over the rows."""
+def points_of(rows: ProxyRows, plan: ProxyPlan, functions: Sequence[Estimator]) -> list[ProxyPoint]:
+    """The point of each estimator, in one pass over the rows."""
     solved = [levels_of(plan, function, rows.means) for function in functions]
     sums = rows.spread([lines for _, lines in solved])
     powers = (np.split(power, len(solved)) for power in (sums.second, sums.third, sums.fourth))
     parts = zip(solved, zip(*powers, strict=True), strict=True)
-    return [answer_of(rows, plan, levels, PowerSums(sums.units, *part)) for (levels, _), part in parts]
+    return [point_of(rows, plan, levels, PowerSums(sums.units, *part)) for (levels, _), part in parts]
 
 
-def answer_within_places(rows: ProxyRows, plan: ProxyPlan) -> Answer:
+def point_within_places(rows: ProxyRows, plan: ProxyPlan) -> ProxyPoint:
     sums, codes = rows.by_place()
     function, features = estimators.within_places(sums)
     levels, lines = levels_of(plan, function, features.sum(0)[None])
     units = np.zeros((int(codes.max()) + 1, len(lines)))  # places, or clusters of places
     np.add.at(units, codes, np.einsum("pkf,lkf->pl", features, lines[:, 0]))
-    return answer_of(rows, plan, levels, PowerSums(len(units), *((units**power).sum(0) for power in (2, 3, 4))))
+    return point_of(rows, plan, levels, PowerSums(len(units), *((units**power).sum(0) for power in (2, 3, 4))))
 
 
 def families_of(rows: ProxyRows, plan: ProxyPlan) -> dict[float, Family]:
     """The shares of the assumption, and those of the grid."""
-    shares = sorted({*GRID, *plan.assumed})
+    shares = sorted({*GRID, *plan.proxy.shares})
     families = {gamma: Family(rows.means, gamma, conditional=rows.conditional) for gamma in shares}
     largest = families[1.0].largest
     if shares[-1] > 1.0 and shares[-1] >= largest:
@@ -329,76 +287,83 @@ def estimate(rows: ProxyRows, plan: ProxyPlan) -> tuple[dict[str, Any], Answer, 
     if proxy.random and not some_known:
         raise NotEnoughData(f"known: {proxy.known!r} has no row with a group.")
     functions = [family.totals for family in families.values()]
-    answered = answers_of(rows, plan, [*functions, *([estimators.validated(rows)] if proxy.random else [])])
-    answers = dict(zip([*families, "validated"], answered, strict=False))
-    bracket = together([answers[gamma] for gamma in GRID])
-    if kind in FAMILY:
-        answer = together([answers[gamma] for gamma in plan.assumed])
+    solved = points_of(rows, plan, [*functions, *([estimators.validated(rows)] if proxy.random else [])])
+    points = dict(zip([*families, "validated"], solved, strict=False))
+    bracket = Answer(tuple(points[gamma] for gamma in GRID))
+    if proxy.shares:
+        answer = Answer(tuple(points[gamma] for gamma in proxy.shares))
     elif kind == "nothing":
-        ends, spread = rows.bounds(estimators.number_of_bins(total), plan.reference)
-        errors = np.sqrt(spread.variance).reshape(ends.shape)
-        fewest = spread.df.reshape(ends.shape).min(0)
-        answer = replace(answers[0.0], effects=(), third=(), bounds=(*ends, *errors), bound_df=fewest)
+        # More bins than a hundredth of the rows would narrow the bounds by noise.
+        ends, spread = rows.bounds(int(min(100.0, max(5.0, total // 100))), plan.reference)
+        errors, fewest = np.sqrt(spread.variance).reshape(ends.shape), spread.df.reshape(ends.shape).min(0)
+        bounds = (Wald(end, error, fewest) for end, error in zip(ends, errors, strict=True))
+        answer = Answer(tuple(points[0.0]._replace(effect=bound) for bound in bounds), ends=True)
     else:
-        answer = answer_within_places(rows, plan) if kind == "names" else answers["validated"]
-    checks = calibration(rows, plan) if some_known else {}
-    identified = {gamma: total * family.identified for gamma, family in families.items()}
-    status = statuses(rows, plan, answer, identified[max(plan.assumed, default=1.0)])
+        answer = Answer((point_within_places(rows, plan) if kind == "names" else points["validated"],))
+    first, identified = answer.points[0], {gamma: total * family.identified for gamma, family in families.items()}
+    telling = identified[max(proxy.shares, default=1.0)]
+    status = statuses(rows, plan, answer, telling)
     tested = np.isin(status, TESTED)
     idle = np.array([number < plan.min_size for number in identified.values()])
     idle |= np.isin(status, (Status.REFERENCE, Status.EMPTY))
-    by_share = [answers[gamma] for gamma in families]
-    curves = [[a.values[0], *a.limits(plan.alpha), a.pvalue(plan.hypothesis)] for a in by_share]
+    curves = [
+        [alone.values[0], *alone.limits(plan.alpha), alone.pvalue(plan.hypothesis)]
+        for alone in (Answer((points[gamma],)) for gamma in families)
+    ]
     low, high = (np.where(tested, end, np.nan) for end in answer.limits(plan.alpha))
+
+    def disparity(point: ProxyPoint) -> FloatArray:
+        compared = plan.link.compared(point.group, point.reference)
+        return np.where(np.arange(rows.size) == plan.reference, plan.link.equal, compared)
+
     with np.errstate(divide="ignore", invalid="ignore"):
         quality = (np.diag(cross) - share**2) / (share * (1.0 - share))
-    design = DesignEffect(np.full(rows.size, np.nan), np.full(rows.size, answer.units), answer.df + 1.0)
+    design = DesignEffect(np.full(rows.size, np.nan), np.full(rows.size, first.units), answer.df + 1.0)
     columns: dict[str, Any] = {
         "groups": plan.groups,
         "expected": total * share,
-        "identified": identified[max(plan.assumed, default=1.0)],
+        "identified": telling,
         "quality": quality,
-        "estimate": np.where(share > 0, answer.group, np.nan),
-        "disparity": plan.disparity(answer),
-        "weighted": plan.disparity(answers[0.0]),
-        "linear": np.where(identified[1.0] < plan.min_size, np.nan, plan.disparity(answers[1.0])),
+        "estimate": np.where(share > 0, first.group, np.nan),
+        "disparity": disparity(first),
+        "weighted": disparity(points[0.0]),
+        "linear": np.where(identified[1.0] < plan.min_size, np.nan, disparity(points[1.0])),
         "low": np.where(tested, answer.values.min(0), np.nan),
         "high": np.where(tested, answer.values.max(0), np.nan),
-        "ci_low": np.maximum(low, 0.0) if plan.ratio else low,
+        "ci_low": np.maximum(low, 0.0) if plan.link.ratio else low,
         "ci_high": high,
         "status": status,
-        "tipping": None if rows.conditional or plan.ratio else tipping(rows, plan, answers[0.0]),
+        "tipping": None if rows.conditional or plan.link.ratio else tipping(rows, plan, points[0.0]),
         "design": design if rows.source.designed else None,
         "gammas": tuple(map(float, families)),
         "curves": np.where(idle, np.nan, np.array(curves).transpose(1, 0, 2)),
         "assumed": kind,
-        "assumed_gammas": plan.assumed,
+        "assumed_gammas": proxy.shares,
         "proxy": proxy.name,
         "known_rows": proxy.known_rows or "",
         "alpha": plan.alpha,
         "null": words.null(plan),
-        **checks,
+        **(calibration(rows, plan) if some_known else {}),
     }
     if proxy.random:
-        right, enough = answers["validated"], rows.rows[1:] >= FEWEST_KNOWN
+        right, enough = points["validated"], rows.rows[1:] >= FEWEST_KNOWN
         enough = enough & (plan.reference < 0 or enough[plan.reference])
-        parts = dict(zip(("", "_low", "_high"), (plan.disparity(right), *right.limits(plan.alpha)), strict=True))
-        columns |= {f"validated{end}": np.where(enough, part, np.nan) for end, part in parts.items()}
+        ends = dict(zip(("", "_low", "_high"), (disparity(right), *right.effect.limits(plan.alpha)), strict=True))
+        columns |= {f"validated{end}": np.where(enough, part, np.nan) for end, part in ends.items()}
     return columns, answer, bracket
 
 
-def together(answers: Sequence[Answer]) -> Answer:
-    effects, thirds = (tuple(part for a in answers for part in getattr(a, name)) for name in ("effects", "third"))
-    return replace(answers[0], effects=effects, third=thirds)
-
-
-def tipping(rows: ProxyRows, plan: ProxyPlan, weighted: Answer) -> FloatArray:
+def tipping(rows: ProxyRows, plan: ProxyPlan, weighted: ProxyPoint) -> FloatArray:
     """How much better a group would have to do than others with the same probabilities, for nothing to be shown."""
-    weights = np.diag(estimators.tipping_weights(rows.means, plan.reference))
-    low, high = weighted.limits(plan.alpha)
+    share, _, _, cross = estimators.everybody(rows.means)
+    low, high = weighted.effect.limits(plan.alpha)
     with np.errstate(divide="ignore", invalid="ignore"):
-        gap = -np.where(low > 0, low, np.where(high < 0, high, 0.0)) / weights
-    return np.where(np.arange(gap.size) == plan.reference, np.nan, gap + 0.0)  # no negative zero
+        moved = np.eye(rows.size) - cross / share[:, None]  # how a gap of each group moves each mean
+        weights = np.diag(moved) - (moved[plan.reference] if plan.reference >= 0 else 0.0)
+        if plan.reference == REST:
+            weights = weights / (1.0 - share)
+        gap = -np.clip(0.0, low, high) / weights  # the limit next to 0
+    return np.where(np.arange(rows.size) == plan.reference, np.nan, gap + 0.0)  # no negative zero
 
 
 def statuses(rows: ProxyRows, plan: ProxyPlan, answer: Answer, identified: FloatArray) -> ObjectArray:
@@ -406,17 +371,16 @@ def statuses(rows: ProxyRows, plan: ProxyPlan, answer: Answer, identified: Float
     (share, inside, _, _), kind, total = estimators.everybody(rows.means), plan.proxy.assumption, rows.rows.sum()
     tests = 1 if plan.adjust == "none" else rows.size - (plan.reference >= 0)
     # Values that differ by rounding errors only have no variance to judge by.
-    least, variances = (CONSTANT * rows.center) ** 2 / total, np.array([*answer.variances, np.full(rows.size, np.inf)])
+    least = (CONSTANT * rows.center) ** 2 / total
     with np.errstate(all="ignore"):
         low, high = answer.limits(plan.alpha)
-        pairs = zip(answer.third, answer.variances, strict=True)
-        skewed = [too_skewed(third, variance, plan.alpha, tests) for third, variance in pairs]
+        skewed = [too_skewed(point.third, point.variance, plan.alpha, tests) for point in answer.points]
         reasons = {
             Status.UNBOUNDED: np.isinf(low) | np.isinf(high),
-            Status.SKEWED: np.any([np.zeros(rows.size, dtype=bool), *skewed], axis=0) & (not plan.measure.binary),
+            Status.SKEWED: np.any(skewed, axis=0) & (not plan.measure.binary),
             Status.FEW_CLUSTERS: ~(answer.df >= FEWEST_DF),
-            Status.CONSTANT: (variances <= least).any(0),
-            Status.ZERO_BASELINE: ~(answer.reference > 0) & plan.ratio,
+            Status.CONSTANT: np.any([point.variance <= least for point in answer.points], axis=0),
+            Status.ZERO_BASELINE: ~(answer.points[0].reference > 0) & plan.link.ratio,
         }
     known = (rows.rows[1:] < FEWEST_KNOWN) if kind == "validated" else False
     shared = {
@@ -436,46 +400,54 @@ def statuses(rows: ProxyRows, plan: ProxyPlan, answer: Answer, identified: Float
 # ---- decide
 
 
+def decide(
+    plan: ProxyPlan, status: ObjectArray, null: Hypothesis, answers: tuple[Answer, Answer], within: BoolArray
+) -> tuple[FloatArray, Decisions, dict[str, BoolArray]]:
+    """The p-values and the verdicts, and the groups for which an estimate that errs to one side shows nothing.
+
+    Beyond a limit, the linear estimate shows nothing that the bracket does not; the weighted estimate never shows that
+    a group is *within*.
+    """
+    tested, (answer, bracket) = np.isin(status, TESTED), answers
+    sized = plan.unequal == "linear" and null.alternative != "two-sided"
+    alone, pvalue = (np.where(tested, part.pvalue(null), np.nan) for part in (answer, bracket if sized else answer))
+    understated = within & (plan.unequal == "weighted")
+    adjusted = adjust_pvalues(pvalue, plan.adjust)
+    shown = conclude(adjusted, alpha=plan.alpha, within=within & ~understated, concerned=status != Status.REFERENCE)
+    overstated = rejected(adjust_pvalues(alone, plan.adjust), plan.alpha) & ~rejected(adjusted, plan.alpha)
+    return pvalue, shown, {"proxy_weighted_within": understated, "proxy_linear_beyond": overstated}
+
+
 def flag_columns(plan: ProxyPlan, record: Callable[..., Provenance]) -> dict[str, Any]:
-    """The fields of a `FlagResult`. Beyond a tolerance, the linear estimate shows nothing that the bracket does not."""
+    """The fields of a `FlagResult`."""
     rows = read_proxies(plan.source, plan.proxy, plan.measure)
-    columns, answer, bracket = estimate(rows, plan)
-    status, size, null = columns["status"], rows.size, plan.hypothesis
-    tested = np.isin(status, TESTED)
-    alone = adjust_pvalues(np.where(tested, answer.pvalue(null), np.nan), plan.adjust)
-    sized = plan.unequal == "linear" and plan.tolerance is not None
-    pvalue = np.where(tested, (bracket if sized else answer).pvalue(null), np.nan)
-    ends, reach = (columns["ci_low"], columns["ci_high"]), plan.tolerance
-    if plan.ratio:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ends = np.log(ends[0]), np.log(ends[1])
-        reach = None if reach is None else float(-np.log(reach))
-    within, adjusted = tested & inside(*ends, reach), adjust_pvalues(pvalue, plan.adjust)
-    decided = within & (plan.unequal != "weighted")
-    shown = conclude(adjusted, alpha=plan.alpha, within=decided, concerned=status != Status.REFERENCE)
+    columns, *answers = estimate(rows, plan)
+    status, size, null, first = columns["status"], rows.size, plan.hypothesis, answers[0].points[0]
+    low, high = (plan.link.delta(columns[name]) for name in ("ci_low", "ci_high"))
+    within = np.isin(status, TESTED) & inside(low, high, plan.link.reach(plan.tolerance))
+    pvalue, shown, one_sided = decide(plan, status, null, (answers[0], answers[1]), within)
     violated = np.array([verdict is Verdict.VIOLATION for verdict in shown.verdicts])
     better = null.direction(columns["disparity"]) * (-1.0 if plan.lower else 1.0)
-    blank, counted = np.full(size, np.nan), rows.rows.sum() * rows.means.sum(0)[:, 1]
-    kinds = {POPULATION: To.POPULATION, REST: To.REST}
+    blank, tested = np.full(size, np.nan), np.isin(status, TESTED) & (not answers[0].ends)
     return {
         **columns,
         "pvalue": pvalue,
-        "adjusted_pvalue": adjusted,
+        "adjusted_pvalue": shown.adjusted,
         "verdict": shown.verdict,
         "verdicts": shown.verdicts,
         "metrics": (plan.measure.name,) * size,
         "shares": (plan.measure.binary,) * size,
         "size": columns["expected"],
-        "n": counted,
-        "reference_value": answer.reference,
-        "standard_error": np.where(tested, answer.effects[0].standard_error if answer.effects else blank, np.nan),
+        "n": rows.rows.sum() * rows.means.sum(0)[:, 1],
+        "reference_value": first.reference,
+        "standard_error": np.where(tested, first.effect.standard_error, np.nan),
         **dict.fromkeys(("statistic", "planning_error", "planning_rate", "planning_df"), blank),
         "direction": tuple(np.where(violated, np.where(better > 0, "favored", "disfavored"), "").tolist()),
-        "notes": notes(rows, plan, columns, within & ~decided, rejected(alone, plan.alpha) & ~violated),
+        "notes": notes(rows, plan, columns, one_sided),
         "provenance": record(rows=round(float(rows.rows.sum())), dropped=rows.dropped, random=False),
         "reference": plan.against,
-        "reference_kind": kinds.get(plan.reference, To.GROUP),
-        "scale": "ratio" if plan.ratio else "difference",
+        "reference_kind": {POPULATION: To.POPULATION, REST: To.REST}.get(plan.reference, To.GROUP),
+        "scale": plan.link.name,
         "joint": True,
         "overlapping": False,
         "tolerance": plan.tolerance,
@@ -491,19 +463,13 @@ def impact_columns(plan: ProxyPlan, record: Callable[..., Provenance], chosen: s
     """The fields of an `AdverseImpactResult`."""
     rows = read_proxies(plan.source, plan.proxy, plan.measure)
     columns, answer, bracket = estimate(rows, plan)
-    tested, limit, size = np.isin(columns["status"], TESTED), float(plan.threshold or 0.0), rows.size
-    less, more = (Hypothesis(limit, limit, "less"), Hypothesis(limit, limit, "greater"))
-    deciding = bracket if plan.unequal == "linear" else answer
-    equal, below, above, alone = (
-        np.where(tested, part.pvalue(null), np.nan)
-        for part, null in ((answer, plan.hypothesis), (deciding, less), (answer, more), (answer, less))
+    status, limit, size = columns["status"], float(plan.threshold or 0.0), rows.size
+    tested, first = np.isin(status, TESTED), answer.points[0]
+    equal, above = (
+        np.where(tested, answer.pvalue(null), np.nan) for null in (plan.hypothesis, Hypothesis(limit, limit, "greater"))
     )
-    decided = np.where(tested, 1.0, np.nan) if plan.unequal == "weighted" else above
-    concerned = columns["status"] != Status.REFERENCE
-    shown = conclude(below, alpha=plan.alpha, adjust=plan.adjust, within_pvalue=decided, concerned=concerned)
-    violated = np.array([verdict is Verdict.VIOLATION for verdict in shown.verdicts])
-    unequal, within, linear = (rejected(adjust_pvalues(p, plan.adjust), plan.alpha) for p in (equal, above, alone))
-    kept = within & (plan.unequal == "weighted"), linear & ~violated
+    unequal, within = (rejected(adjust_pvalues(p, plan.adjust), plan.alpha) for p in (equal, above))
+    below, shown, one_sided = decide(plan, status, Hypothesis(limit, limit, "less"), (answer, bracket), within)
     _, inside_share, value, _ = estimators.everybody(rows.means)
     blank = np.full(size, np.nan)
     return {
@@ -516,15 +482,15 @@ def impact_columns(plan: ProxyPlan, record: Callable[..., Provenance], chosen: s
         "against": (plan.against,) * size,
         "n": columns["expected"],
         "selected": rows.rows.sum() * (value + rows.center * inside_share),
-        "reference": answer.reference,
-        "difference": answer.group - answer.reference,
+        "reference": first.reference,
+        "difference": first.group - first.reference,
         "below_pvalue": below,
-        "at_least_pvalue": decided,
+        "at_least_pvalue": np.where(tested, 1.0, np.nan) if plan.unequal == "weighted" else above,
         "difference_shown": unequal,
         "below_threshold": np.where(tested, columns["high"], columns["disparity"]) < limit,
         **dict.fromkeys(("shortfall", "shortfall_parity", "bound_low", "bound_high"), blank),
         **dict.fromkeys(("cutoff_ratio", "cutoff_low", "cutoff_high"), np.empty((0, size))),
-        "notes": notes(rows, plan, columns, *kept),
+        "notes": notes(rows, plan, columns, one_sided),
         "provenance": record(rows=round(float(rows.rows.sum())), dropped=rows.dropped, random=False),
         "threshold": limit,
         "median": None,
@@ -536,7 +502,7 @@ def impact_columns(plan: ProxyPlan, record: Callable[..., Provenance], chosen: s
 
 
 def notes(
-    rows: ProxyRows, plan: ProxyPlan, columns: Mapping[str, Any], weighted_only: BoolArray, linear_only: BoolArray
+    rows: ProxyRows, plan: ProxyPlan, columns: Mapping[str, Any], one_sided: Mapping[str, BoolArray]
 ) -> tuple[Note, ...]:
     """What the reader must know about the probabilities, the groups without a verdict, and the known rows."""
     labels, status = [str(group) for group in columns["groups"]], columns["status"]
@@ -547,17 +513,19 @@ def notes(
         about = {
             "proxy_constant": quality < 1e-6,
             **{code: status == kind for kind, code in words.CONCERNS.items()},
-            "proxy_weighted_within": weighted_only,
-            "proxy_linear_beyond": linear_only & (plan.unequal == "linear"),
+            **one_sided,
             "proxy_miscalibrated": (np.abs(checks[3]) > 2 * checks[4]) | tilted,
             "proxy_missed": missed.get(plan.unequal, np.zeros(rows.size, dtype=bool)),
         }
     values = {"least": plan.min_size, "known": FEWEST_KNOWN, "estimate": plan.unequal}
+    general = (
+        (Note("dropped", values=rows.dropped), any(rows.dropped.values())),
+        (Note("proxy_rounded", values={"rows": round(rows.rounded)}), rows.rounded > 0),
+        (Note("proxy_certain"), np.nanmin(quality, initial=np.inf) > 1 - 1e-9),
+        (Note("proxy_known_other"), plan.proxy.known_rows == "other"),
+    )
     return (
-        *([Note("dropped", values=rows.dropped)] if any(rows.dropped.values()) else []),
-        *([Note("proxy_rounded", values={"rows": round(rows.rounded)})] if rows.rounded else []),
-        *([Note("proxy_certain")] if np.nanmin(quality, initial=np.inf) > 1 - 1e-9 else []),
-        *([Note("proxy_known_other")] if plan.proxy.known_rows == "other" else []),
+        *(note for note, needed in general if needed),
         *(
             note
             for code, lines in about.items()
@@ -613,6 +581,20 @@ class ProxyEvidence(Evidence):
         """The assumption about groups that nobody recorded, in a sentence."""
         self._require_proxy("assumption")
         return words.assumption(self)
+
+    @property
+    def ranged(self) -> bool:
+        """Whether the assumption leaves a range of disparities."""
+        return len(self.assumed_gammas) > 1 or self.assumed == "nothing"
+
+    def proxy_pages(self) -> dict[str, Columns]:
+        """The range and its interval before any point; then what the probabilities tell."""
+        without, later = (("disparity",), ("estimate", "reference")) if self.ranged else (("low", "high"), ())
+        columns = {name: values for name, values in self.table().items() if name not in without}
+        first = [name for name in words.PAGE if name in columns and name not in later]
+        rest = ["group", *(name for name in columns if name not in first)]
+        pages = {words.NUMBERS: first, words.FURTHER: rest}
+        return {title: {name: columns[name] for name in names} for title, names in pages.items()}
 
     def sensitivity(self, backend: str | None = None) -> Any:
         """The disparity, its interval and its p-value for each share gamma, one row per group and share.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from isonomy.inference import Verdict
 from isonomy.numerics.status import Status
+from isonomy.numerics.tails import normal_isf
 from isonomy.results import phrases, register
 
 if TYPE_CHECKING:
@@ -22,15 +23,6 @@ REFERENCES = (
     "is not observed. Journal of the American Statistical Association. doi:10.1080/01621459.2025.2526695.",
     "Kallus, N., Mao, X. and Zhou, A. (2022). Assessing algorithmic fairness with unobserved protected class using "
     "data combination. Management Science 68, 1959-1981.",
-)
-LIMITS = (
-    "Nobody's group was observed. Group sizes are expected members, the sums of probabilities.",
-    "Probabilities are taken as calibrated for these people. Those computed for all residents are not, if some groups "
-    "apply less often than others.",
-    "The sampling error of the tables behind the probabilities is not counted.",
-    "Which share of a disparity remains among people with the same probabilities cannot be learned from these rows. "
-    "Known groups for a random sample of a few hundred people would tell.",
-    "A probability is not a statement about a person.",
 )
 # The notes about groups without a verdict.
 CONCERNS = {
@@ -54,85 +46,110 @@ IF = {
 # Columns in the unit of the disparity.
 DIFFERENCES = ("weighted", "linear", "low", "high", "tipping", "validated", "validated_low", "validated_high")
 # Columns of `adverse_impact` that groups known by probability do not have.
-IDLE = ("table", "n", "selected", "shortfall", "shortfall_parity", "bound_low", "bound_high")
+IDLE = ("table", "n", "selected", "shortfall", "shortfall_parity", "bound_low", "bound_high", "design_effect")
 HEADINGS = {"estimate": "Estimate", "reference": "Reference", "disparity": "Point estimate", "n": "Expected members"}
+NUMBERS, FURTHER = "The numbers", "What the probabilities tell"
+# The columns of the first of these tables, without the range if there is only a point, and the reverse.
+PAGE = ("group", "against", "low", "high", "disparity", "estimate", "reference", "ci_low", "ci_high", "adjusted_pvalue")
+PAGE += ("verdict", "direction", "status", "tipping", "expected")
+SAMPLE = 500  # people whose groups might be asked for
 
 
-def condition(kind: str, gammas: tuple[float, ...]) -> str:
-    """The assumption as a clause."""
+def condition(kind: str, gammas: tuple[float, ...], of: str = f" of the disparity that may remain {SAME}") -> str:
+    """The assumption as a clause; ``of`` says what a share is a share of."""
     single = "weighted" if gammas == (0.0,) else "linear" if gammas == (1.0,) else kind
     if single in IF:
         return IF[single]
-    ends = [f"{100 * gamma:g} %" for gamma in (gammas[0], gammas[-1])]
-    if ends[0] == ends[1]:
-        return f"if {ends[0]} of the disparity remains {SAME}"
-    return f"for every share between {ends[0]} and {ends[1]} of the disparity that may remain {SAME}"
+    low, high = (f"{100 * gamma:g} %" for gamma in (gammas[0], gammas[-1]))
+    return (
+        f"if {low} of the disparity remains {SAME}" if low == high else f"for every share between {low} and {high}{of}"
+    )
 
 
 def assumption(r: Any) -> str:
-    text = condition(r.assumed, r.assumed_gammas)
-    return f"The result holds {text}."
+    return f"The result holds {condition(r.assumed, r.assumed_gammas)}."
+
+
+def limits(r: Any) -> tuple[str, ...]:
+    """What the result does not show because groups are known by probability."""
+    observed = "Only some people's groups were observed." if r.known_rows else "Nobody's group was observed."
+    taken = (
+        "Probabilities are taken as calibrated for these people. Those computed for all residents are not, if some "
+        "groups apply less often than others.",
+        "The sampling error of the tables behind the probabilities is not counted.",
+        f"Which share of a disparity remains {SAME} cannot be learned from probabilities alone. Known groups for a "
+        "random sample of a few hundred people would tell.",
+    )
+    return (
+        f"{observed} Group sizes are expected members, the sums of probabilities.",
+        *(taken if r.assumed != "validated" else ()),
+        "A probability is not a statement about a person.",
+    )
 
 
 def null(plan: ProxyPlan) -> str:
-    metric, clause = phrases.noun(plan.measure.name), condition(plan.proxy.assumption, plan.assumed)
+    metric, other, tolerance = phrases.noun(plan.measure.name), plan.against, plan.tolerance
     if plan.threshold is not None:
-        limit = phrases.number(plan.threshold)
-        return f"For each group, its rate is at least {limit} times that of {plan.against}, {clause}."
-    if plan.tolerance is None:
-        return f"For each group, its {metric} equals that of {plan.against}, {clause}."
-    amount = (
-        phrases.points(plan.tolerance) if plan.measure.binary and not plan.ratio else phrases.number(plan.tolerance)
-    )
-    if plan.ratio:
-        most = phrases.number(1.0 / plan.tolerance)
-        return f"For each group, its {metric} is {amount} to {most} times that of {plan.against}, {clause}."
-    return f"For each group, its {metric} differs from that of {plan.against} by at most {amount}, {clause}."
+        claim = f"its rate is at least {phrases.number(plan.threshold)} times that of {other}"
+    elif tolerance is None:
+        claim = f"its {metric} equals that of {other}"
+    elif plan.link.ratio:
+        ends = f"{phrases.number(tolerance)} to {phrases.number(1.0 / tolerance)}"
+        claim = f"its {metric} is {ends} times that of {other}"
+    else:
+        amount = (phrases.points if plan.measure.binary else phrases.number)(tolerance)
+        claim = f"its {metric} differs from that of {other} by at most {amount}"
+    return f"For each group, {claim}, {condition(plan.proxy.assumption, plan.proxy.shares)}."
 
 
 def findings(r: Any, against: str, points: bool, ratio: bool) -> tuple[str, ...]:
-    """The groups, the range before the point; then the assumption, and what known groups would add."""
+    """The first group, the assumption, the gap, and what known groups would add; then the other groups."""
     tested = [i for i, value in enumerate(r.ci_low) if not isnan(value)]
     order = sorted(tested, key=lambda i: (r.verdicts[i] is not Verdict.VIOLATION, r.pvalue[i], r.low[i]))
-    sentences = [_finding(r, i, against, points, ratio) for i in order]
-    sentences.append(f"{assumption(r)} Groups are not observed: each person counts for each group by probability.")
-    sentences += [sentence for i in order if (sentence := _tipping(r, i, against, points))]
-    undecided = any(r.verdicts[i] is Verdict.INCONCLUSIVE for i in order)
-    if undecided and r.assumed in ("bracket", "share") and not r.known_rows:
-        sentences.append(NEXT)
-    return tuple(sentences)
+    groups = [_finding(r, i, against, points, ratio) for i in order]
+    gaps = [_tipping(r, i, against, points) for i in order] if r.assumed_gammas else []
+    known = [_known(r, order[0], points)] if order and r.assumed_gammas and not r.known_rows else []
+    return (*groups[:1], assumption(r), *filter(None, gaps[:1]), *known, *groups[1:], *filter(None, gaps[1:]))
 
 
-NEXT = (
-    "Known groups for a random sample would replace the assumption: at least 20 known members of each group, a few "
-    "hundred for a useful interval. Without them, place= and assume='names' use another assumption."
-)
+def _known(r: Any, i: int, points: bool) -> str:
+    """What known groups for a random sample would add: an interval no wider than that of these people alone."""
+    if r.tipping is None or Status.REFERENCE not in r.status or not points:
+        return (
+            f"Known groups for a random sample of {SAMPLE} people would replace this assumption for every group with "
+            "at least 20 known members."
+        )
+    sides = (i, r.status.index(Status.REFERENCE))
+    variances = (r.estimate[k] * (1.0 - r.estimate[k]) * r.expected.sum() / (SAMPLE * r.expected[k]) for k in sides)
+    reach = phrases.points(normal_isf(r.alpha / 2.0, sides="one") * sum(variances) ** 0.5)
+    return (
+        f"Known groups for a random sample of {SAMPLE} people would replace this assumption; for {r.labels[i]}, the "
+        f"interval would then reach at most about {reach} to either side."
+    )
 
 
 def _finding(r: Any, i: int, against: str, points: bool, ratio: bool) -> str:
     low, high, ends = float(r.low[i]), float(r.high[i]), (float(r.ci_low[i]), float(r.ci_high[i]))
-    several = len(r.assumed_gammas) > 1 or r.assumed == "nothing"
-    level = f"{100 * (1 - r.alpha):g} % interval"
     if points:
-        size, whole = phrases.between(low, high) if several else phrases.offset(low), phrases.between(*ends)
+        size, whole = phrases.between(low, high) if r.ranged else phrases.offset(low), phrases.between(*ends)
     else:
         shown = phrases.number if ratio else phrases.signed
-        size = f"{shown(low)} to {shown(high)}" if several else shown(low)
+        size = f"{shown(low)} to {shown(high)}" if r.ranged else shown(low)
         size, whole = f"{'a ratio' if ratio else 'a difference'} of {size}", f"{shown(ends[0])} to {shown(ends[1])}"
     if not all(map(isfinite, ends)):
         whole = "unbounded"
-    why = f", {condition(r.assumed, r.assumed_gammas)}" if r.assumed == "nothing" else ""
-    if several and r.assumed != "nothing":
-        why = f", depending on how much of the disparity remains {SAME}"
+    why = f", depending on the share of the disparity that remains {SAME}" if r.ranged else ""
+    if r.assumed == "nothing":
+        why = f", {IF['nothing']}"
     metric = "" if ratio and not hasattr(r, "metrics") else f"{phrases.metric(r.metrics[0])} "
-    start = (
-        f"{r.labels[i]} (expected members {phrases.count(r.expected[i])}): {metric}{size} compared with {against}{why}"
+    return (
+        f"{r.labels[i]} (expected members {phrases.count(r.expected[i])}): {metric}{size} compared with {against}{why} "
+        f"({100 * (1 - r.alpha):g} % interval {whole}; {phrases.adjusted(float(r.adjusted_pvalue[i]))}). {_shown(r, i)}"
     )
-    return f"{start} ({level} {whole}; {phrases.adjusted(float(r.adjusted_pvalue[i]))}). {_shown(r, i)}"
 
 
 def _shown(r: Any, i: int) -> str:
-    clause, verdict = condition(r.assumed, r.assumed_gammas), r.verdicts[i]
+    clause, verdict = condition(r.assumed, r.assumed_gammas, of=""), r.verdicts[i]
     threshold = getattr(r, "threshold", None)
     if threshold is not None:
         limit = phrases.number(threshold)
@@ -152,7 +169,7 @@ def _shown(r: Any, i: int) -> str:
         larger = "" if r.tolerance is None else " larger than the tolerance"
         return f"A difference{larger} was shown, {clause}: {r.direction[i]}."
     if verdict is Verdict.WITHIN_TOLERANCE:
-        return f"Shown to lie within the tolerance, {clause}."
+        return f"The difference was shown to lie within the tolerance, {clause}."
     if r.tolerance is not None:
         return "Neither a difference larger than the tolerance nor one within it was shown."
     return "No difference was shown: these data cannot tell."
@@ -163,10 +180,9 @@ def _tipping(r: Any, i: int, against: str, points: bool) -> str:
     if isnan(gap) or gap == 0:
         return ""
     amount = phrases.points(gap) if points else phrases.number(abs(gap))
-    way = "higher" if gap > 0 else "lower"
     return (
         f"For no difference from {against} to be shown, the rate or mean of {r.labels[i]} would have to be at least "
-        f"{amount} {way} than that of others with the same probabilities."
+        f"{amount} {'higher' if gap > 0 else 'lower'} than that of others with the same probabilities."
     )
 
 

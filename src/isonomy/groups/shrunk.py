@@ -141,6 +141,8 @@ def _lines(r: GroupEvidence, of: tuple[str, ...] | None) -> tuple[tuple[str, ...
         lines = sets.setdefault(names, [])
         if r.status[i] is not Status.SUPPRESSED and r.n[i] > 0 and np.isfinite(r.estimate[i]):
             lines.append(i)
+    if not sets:
+        raise UsageError("shrunk: the result has no groups.")
     deepest = max(map(len, sets))
     chosen = [names for names in sets if (len(names) == deepest if of is None else set(names) == set(of))]
     if not chosen:

@@ -120,7 +120,7 @@ def null(plan: FlagPlan) -> str:
         claim = f"{measured} {verbs[alternative]} {_amount(low, share)}"
     else:
         claim = f"{measured} lies between {_amount(low, share)} and {_amount(high, share)}"
-    return f"For each group, its {claim}{among}."
+    return f"For each group, {'each of its' if len(plan.measures) > 1 else 'its'} {claim}{among}."
 
 
 def joint_null(plan: ComparisonPlan, groups: int, null: float | None) -> str:
@@ -128,9 +128,9 @@ def joint_null(plan: ComparisonPlan, groups: int, null: float | None) -> str:
     several, (measured, equal, share, among) = len(plan.measures) > 1, _compared(plan)
     everywhere = f"In all {counted(groups, several)} at once" if groups > 1 else "In the one group tested"
     if equal and null == 0:
-        return f"{everywhere}, the {equal.format('equals')}{among}."
+        return f"{everywhere}, {'each of' if several else 'the'} {equal.format('equals')}{among}."
     value = "has the value given" if null is None else f"equals {_amount(null, share)}"
-    return f"{everywhere}, {measured} {value}{among}."
+    return f"{everywhere}, {'each of ' if several else ''}{measured} {value}{among}."
 
 
 def _compared(plan: ComparisonPlan) -> tuple[str, str, bool, str]:
@@ -193,7 +193,7 @@ def _shown(r: FlagResult, i: int) -> str:
         beyond = BEYOND.get(side)
         return f"Shown not to {beyond} the reference by more than the tolerance." if beyond else WITHIN
     if r.tolerance is not None:
-        return "Neither a difference larger than the tolerance nor one within it was shown."
+        return "These data neither show a difference larger than the tolerance nor rule one out."
     if side in HIGHER:
         return f"The test was one-sided: it was not shown that the value is {HIGHER[side]}."
     differ = f"Not shown to differ from {r.tested}" if r.tested else "No difference was shown"
@@ -399,8 +399,8 @@ register(
         "rough.",
         "constant_shares": "All rows that count have the same value in {groups}: the share is 0 % or 100 %, and its "
         "interval and p-value are rough.",
-        "constant_values": "All rows that count have the same value in {groups}, so chance cannot be judged: listed "
-        "but not tested.",
+        "constant_values": "Listed but not tested, because all rows that count have the same value, so chance cannot "
+        "be judged: {groups}.",
         "always_selected": "Everybody with outcome 1 was selected. If outcomes are known only for the selected, this "
         "is always so and says nothing; use ppv instead, the share with outcome 1 among the selected.",
         "skewed_groups": "The metric is too skewed for the number of rows in {groups} (about 30 times the squared "
@@ -408,18 +408,18 @@ register(
         "err too often, so there is no verdict.",
         "joint_skewed": "{metrics} is too skewed for the number of rows in the groups (about twice the squared "
         "skewness are needed), so the joint test has no verdict.",
-        "few_events": "Too few rows of one class, or too few scores out of order, are in {groups} to judge how far "
-        "chance moves the metric: listed but not tested.",
-        "few_for_factors": "There are too few people, or too few of one outcome in the reference, for the number of "
-        "factors in {groups}: listed but not tested. Name fewer factors.",
-        "zero_baseline": "The reference of {groups} is 0 (or its odds are infinite), so there is no ratio: listed but "
-        "not tested.",
-        "empty_groups": "No row that meets the metric's condition is in {groups}: listed but not tested.",
-        "unsupported_strata": "There is too little to compare within strata in {groups}: few strata have people on "
-        "both sides or, with weights or clusters, the strata have only a few rows each. Listed but not tested. Cut "
-        "numbers into bands, or compare with comparable people by regression.",
-        "undefined_metric": "The metric is undefined for {groups}, or for the reference: there is only one class or, "
-        "for a quantile, there are too many equal values. Listed but not tested.",
+        "few_events": "Listed but not tested, because too few rows of one class, or too few scores out of order, show "
+        "how far chance moves the metric: {groups}.",
+        "few_for_factors": "Listed but not tested, because there are too few people, or too few of one outcome in the "
+        "reference, for the number of factors: {groups}. Name fewer factors.",
+        "zero_baseline": "Listed but not tested, because the reference is 0 (or its odds are infinite), so there is no "
+        "ratio: {groups}.",
+        "empty_groups": "Listed but not tested, because no row meets the metric's condition: {groups}.",
+        "unsupported_strata": "Listed but not tested, because few strata have people on both sides or, with weights or "
+        "clusters, the strata have only a few rows each: {groups}. Cut numbers into bands, or compare with comparable "
+        "people by regression.",
+        "undefined_metric": "Listed but not tested, because the metric is undefined for the group or its reference "
+        "(there is only one class or, for a quantile, there are too many equal values): {groups}.",
         "null_outside_range": "The null hypothesis lies outside the range of the data for {groups}: p is 0 by "
         "convention.",
         "unbounded_intervals": "The interval is unbounded on at least one side for {groups}.",
@@ -606,7 +606,6 @@ STRATA_ASSUMED = (
 # The tables of a report.
 NUMBERS, BY_STRATUM = "The numbers", "The strata one by one"
 SOME_STRATA = "The largest strata, and those that differ most"
-ADJUSTED = {"estimate": "Adjusted estimate", "reference": "Adjusted reference"}
 _BANDS = 20  # bands listed in a sentence
 UNJUDGED = {
     True: "the tests for it assume that rows are independent and have equal weight.",
@@ -728,8 +727,8 @@ COMPARABLE_ASSUMED = (
     ),
 )
 COMPARABLE_NOTE = (
-    "The adjusted reference is what people of the reference with the same factors as the group's people get. The "
-    "estimate of the group minus the adjusted reference is the difference in the table. Raw numbers are not adjusted."
+    "The adjusted reference is the metric among people of the reference whose factors are like those of the group. The "
+    "disparity in the table compares the estimate, which is not adjusted, with the adjusted reference."
 )
 
 
@@ -737,13 +736,13 @@ register(
     {
         "lacking_people": lambda note: (
             f"Some people of {phrases.listed(note.groups)} have no comparable person in the reference: up to "
-            f"{phrases.share(note.values['most'])} of a group. The table of flag also has the difference without them."
+            f"{phrases.share(note.values['most'])} of a group. The table also has the difference without them."
         ),
-        "no_overlap": "More than a third of the people have no comparable person in the reference, or too few people "
-        "of the reference are comparable, in {groups}: listed but not tested. Name fewer factors, or another "
+        "no_overlap": "Listed but not tested, because more than a third of the people have no comparable person in the "
+        "reference, or too few people of the reference are comparable: {groups}. Name fewer factors, or another "
         "reference.",
-        "separated_outcomes": "The factors determine the outcome of the reference exactly, or nearly, so that no "
-        "regression can be fitted for {groups}: listed but not tested. Combine levels, or name fewer factors.",
+        "separated_outcomes": "Listed but not tested, because the factors determine the outcome of the reference "
+        "exactly, or nearly, so that no regression can be fitted: {groups}. Combine levels, or name fewer factors.",
         "strata_differ": lambda note: (
             f"The disparity differs between strata for {phrases.listed(note.groups)} "
             f"({'Breslow-Day test, Tarone correction' if note.values['scale'] == 'odds_ratio' else 'Cochran Q test'}): "
@@ -838,8 +837,8 @@ def impact_headings(r: AdverseImpactResult) -> dict[str, str]:
         "pvalue": "p‑value for equal rates",
         "verdict": f"Shown to be below {threshold}",
         "adjusted_pvalue": f"Adjusted p‑value for a ratio of {threshold} or more",
-        "shortfall": f"More {r.chosen} to reach {threshold}",
-        "shortfall_parity": f"More {r.chosen} to reach equal rates",
+        "shortfall": f"More needed to reach {threshold}",
+        "shortfall_parity": "More needed to reach equal rates",
     }
 
 
@@ -849,6 +848,10 @@ def impact_overview(r: AdverseImpactResult, others: Sequence[int], compared: int
         (f"The observed impact ratio is below {threshold} for", r.below_threshold),
         ("A difference from equal rates was shown for", r.difference_shown),
         (f"A ratio below {threshold} was shown for", [verdict is Verdict.VIOLATION for verdict in r.verdicts]),
+        (
+            f"A ratio of at least {threshold} was shown for",
+            [verdict is Verdict.WITHIN_TOLERANCE for verdict in r.verdicts],
+        ),
     )
     named = [(text, phrases.listed([r.labels[i] for i in order if fact[i]]) or "no category") for text, fact in facts]
     return " ".join([f"{compared:,} categories were compared.", *(f"{text} {names}." for text, names in named)])
@@ -874,14 +877,10 @@ def impact_finding(r: AdverseImpactResult, i: int) -> str:
         f"or more gives {phrases.pvalue(r.adjusted_pvalue[i])}, adjusted for all categories."
     ]
     need, parity = r.shortfall[i], r.shortfall_parity[i]
-    more = f"{phrases.count(need or parity)} more {r.chosen}{weighted}"
-    if need > 0:
-        sentences.append(
-            f"With {more}, the ratio would have reached {threshold}; with {phrases.count(parity)} more, it would have "
-            "reached 1."
-        )
-    elif parity > 0:
-        sentences.append(f"With {more}, the ratio would have reached 1.")
+    if parity > 0:
+        first = f"{phrases.count(need)} more{weighted} to reach a ratio of {threshold}, and " if need > 0 else ""
+        end = "1" if need > 0 else "a ratio of 1"
+        sentences.append(f"It would take {first}{phrases.count(parity)} more{weighted} to reach {end}.")
     if r.deviations is not None and isfinite(r.deviations[i]) and r.fisher_pvalue is not None:
         sentences.append(
             f"The number {r.chosen} is {abs(float(r.deviations[i])):.1f} standard deviations "

@@ -26,14 +26,17 @@ RANK_TOLERANCE = 1e-10
 BLOCK_BYTES = 2**26
 
 
-def adjust(pvalues: npt.ArrayLike, method: str = "bh", same: npt.ArrayLike | None = None) -> FloatArray:
+def adjust(
+    pvalues: npt.ArrayLike, method: str = "bh", same: npt.ArrayLike | None = None, *, ranked: bool = False
+) -> FloatArray:
     """P-values adjusted for multiplicity: reject where the adjusted p-value is at most alpha.
 
     ``method`` is ``"bh"`` (Benjamini and Hochberg 1995): false discovery rate under independence or positive
     dependence; ``"by"`` (Benjamini and Yekutieli 2001): the same under any dependence, at the price of a factor of
     about log m; ``"holm"`` or ``"bonferroni"``: any false rejection at all, under any dependence; or ``"none"``.
     P-values with the same label in ``same`` test one hypothesis, such as two groups compared with each other; it
-    counts once, with the largest of its p-values.
+    counts once, with the largest of its p-values. If the hypotheses are ``ranked``, the most promising first, Holm's
+    procedure gives them the weights 1, 1/2, 1/3, ...; the ranks must come from other data.
 
     Examples
     --------
@@ -43,6 +46,8 @@ def adjust(pvalues: npt.ArrayLike, method: str = "bh", same: npt.ArrayLike | Non
     array([0.03, 0.06, 0.06])
     >>> adjust([0.01, 0.01, 0.03], "holm", same=[0, 0, 1])
     array([0.02, 0.02, 0.03])
+    >>> adjust([0.02, 0.02], "holm", ranked=True)
+    array([0.03, 0.03])
     """
     if method not in METHODS:
         raise UnknownOption("adjust", method, METHODS)
@@ -57,21 +62,22 @@ def adjust(pvalues: npt.ArrayLike, method: str = "bh", same: npt.ArrayLike | Non
     if np.any((p < 0) | (p > 1)):
         raise UsageError("pvalues: numbers outside 0..1 are not allowed.")
     m = p.size
-    order = np.argsort(p, kind="stable")
-    ranked = p[order]
+    weight = 1.0 / np.arange(1, m + 1) if ranked else np.ones(m)
+    order = np.argsort(p / weight, kind="stable")
+    raw = p[order]
     if method in ("bh", "by"):
         factor = np.sum(1 / np.arange(1, m + 1)) if method == "by" else 1.0
         # Step up: the smallest m p_(k) / k over all ranks k at or above this one.
-        raw = ranked * (factor * m / np.arange(1, m + 1))
-        ranked = np.minimum.accumulate(raw[::-1])[::-1]
+        raw = np.minimum.accumulate((raw * (factor * m / np.arange(1, m + 1)))[::-1])[::-1]
     elif method == "holm":
-        # Step down: the largest (m - k + 1) p_(k) over all ranks k up to this one.
-        ranked = np.maximum.accumulate(ranked * np.arange(m, 0, -1))
+        # Step down: the largest p_(k) times the weights not yet rejected over its own, over all ranks k up to this one.
+        left = np.cumsum(weight[order][::-1])[::-1]
+        raw = np.maximum.accumulate(raw * (left / weight[order]))
     elif method == "bonferroni":
-        ranked = ranked * m
+        raw = raw * m
     result = np.full(given.shape, np.nan)
     adjusted = np.empty(m)
-    adjusted[order] = np.minimum(ranked, 1.0)
+    adjusted[order] = np.minimum(raw, 1.0)
     result[tested] = adjusted
     return result
 

@@ -23,7 +23,7 @@ VERDICTS = {
     "violation": "over all batches so far, the groups differ by more than chance explains.",
     "beyond": "over all batches so far, the groups differ by more than the tolerance, beyond what chance explains.",
     "within_tolerance": "over all batches so far, any difference was shown to be smaller than the tolerance.",
-    "inconclusive": "the batches so far show neither a difference nor that any difference is within the tolerance.",
+    "inconclusive": "the batches so far neither show a difference larger than the tolerance nor rule one out.",
 }
 NEXT_STEPS = {
     "violation": (
@@ -38,7 +38,7 @@ MEANING = (
     'A batch is the decisions of one period. "Valid at any time" means that the error rate holds however often '
     'somebody looks. An e-value says how many times a fair bet against "no difference" would have multiplied its '
     "stake; 20 is as strong as p = 0.05, at any look. The run length is the mean number of batches to a false alarm; "
-    "since is the batch at which a disparity probably began."
+    '"since" is the batch at which a disparity probably began.'
 )
 METHOD = (
     "Each group is compared with its reference within each batch (the common Mantel-Haenszel difference or ratio, with "

@@ -185,6 +185,10 @@ class Document:
         return {look: looks.count(look) for look in wording.TALLIES}
 
     @property
+    def headline(self) -> str:
+        return wording.headline(self.counts, len(self.entries))
+
+    @property
     def questions(self) -> list[list[Entry]]:
         """The entries, with those together that ask the same question of the same rows on different scales."""
         asked: list[tuple[object, list[Entry]]] = []

@@ -282,8 +282,9 @@ def table(
     _align_intervals(drawn, listed, described)
     if marks and "verdict" in drawn:
         drawn["verdict"] = [replace(cell, text=marks.get(cell.mark, cell.text)) for cell in drawn["verdict"]]
-    for i, status in enumerate(drawn.get("status", [])):  # the comparator and withheld groups are not judged
-        if status.mark in ("reference", "suppressed") and "verdict" in drawn:
+    for i, status in enumerate(drawn.get("status", []) if "verdict" in drawn else []):  # what was not judged
+        judged = "adjusted_pvalue" not in listed or plain_value(listed["adjusted_pvalue"][i]) is not None
+        if status.mark in ("reference", "suppressed") or (status.mark not in ("", "ok") and not judged):
             drawn["verdict"][i] = replace(status, raw=drawn["verdict"][i].raw)
     return PageTable(
         columns=tuple(PageColumn(n, described[n].title, numeric[n], minor=n not in shown) for n in listed),

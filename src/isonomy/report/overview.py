@@ -40,23 +40,33 @@ def overview(result: Evidence) -> tuple[str, ...] | None:
     single = (columns[name][i] for name in ("adjusted_pvalue", "pair_adjusted_pvalue", "pvalue") if name in columns)
     pvalues = [float(p) for p in (*single, joint if np.ndim(joint) == 0 else None) if p is not None]
     p = next((phrases.probability(p).replace(" ", "\u00a0") for p in pvalues if not np.isnan(p)), NOTHING)
-    low, high = (float(columns[name][i]) if name in columns else np.nan for name in ("ci_low", "ci_high"))
     unit = described["ci_low"].unit if "ci_low" in columns else ""
-    ends = phrases.ends(low, high, shares=bool(unit)) if not np.isnan(low + high) else ("", "")
-    interval = " to ".join(end.replace("-", "−") for end in ends) if ends[0] else NOTHING
+
+    def ends(*names: str) -> str:
+        low, high = (float(columns[name][i]) if name in columns else np.nan for name in names)
+        limits = phrases.ends(low, high, shares=bool(unit)) if not np.isnan(low + high) else ("", "")
+        return " to ".join(end.replace("-", "−") for end in limits) if limits[0] else NOTHING
+
+    interval = ends("ci_low", "ci_high")
+    if getattr(result, "ranged", False):  # no single rate or difference is estimated
+        return visible(group), NOTHING, visible(against), f"{ends('low', 'high')} {unit}".strip(), interval, p
     return visible(group), text("estimate"), other, text("disparity"), interval, p
 
 
 def worked(result: Evidence) -> str:
     """The arithmetic of the number on the first page, with the counts of this report; empty if it has other parts."""
     i, columns = result.key_line(), _lines(result)
+    if i is not None and "rate_after" in columns:
+        return _moved(result, columns, i)
     names = ("estimate", "reference", "disparity")
-    if i is None or any(name not in columns for name in names):
+    if i is None or getattr(result, "ranged", False) or any(name not in columns for name in names):
         return ""
     mine, other, value = (float(columns[name][i]) for name in names)
     if not np.isfinite([mine, other, value]).all():
         return ""
     described = result.described(columns)
+    if "effective_n" in columns:
+        return _smoothed(result, columns, i)
     own, rest = (
         _fraction(rate, rows, described[name].unit.rpartition(" in ")[2])
         for rate, name, rows in ((mine, "estimate", _rows(columns, i)), (other, "reference", _others(result, i)))
@@ -82,6 +92,41 @@ def worked(result: Evidence) -> str:
 
 def _lines(result: Evidence) -> Lines:
     return result.table()
+
+
+def _moved(result: Evidence, columns: Lines, i: int) -> str:
+    """How many people a group's thresholds before and after select."""
+    size = [float(columns["size"][i])]
+    old, new = (float(columns[name][i]) for name in ("reference", "estimate"))
+    before, after = (_fraction(float(columns[f"rate_{when}"][i]), size, "%") for when in ("before", "after"))
+    chosen, change = getattr(result, "chosen", "selected"), float(columns["selected_change"][i])
+    if not np.isfinite([*size, old, new, change]).all() or old == new:
+        return ""
+    what = f"{phrases.count(abs(change))} {'more' if change >= 0 else 'fewer'}"
+    return visible(
+        f"{_group(result, columns, i)}: with the threshold {phrases.number(old)}, {before} are {chosen}; with "
+        f"{phrases.number(new)}, {after} are: {what}."
+    )
+
+
+def _smoothed(result: Evidence, columns: Lines, i: int) -> str:
+    """Two smoothed outcomes, the effective numbers of people behind them, and their difference in standard errors."""
+    rows, others, error = (float(columns[name][i]) for name in ("effective_n", "reference_effective_n", "se"))
+    if not np.isfinite([rows, others, error]).all() or not error > 0:
+        return ""
+    described = result.described(columns)
+    mine, other, size = (_value(described, columns, name, i) for name in ("estimate", "reference", "disparity"))
+    unit = described["disparity"].unit
+    spread = phrases.points(error) if unit == "points" else phrases.number(error)
+    where = f"Near a score of {phrases.number(columns['score'][i])}" if "score" in columns else "At the threshold"
+    group, against = _group(result, columns, i), columns["against"][i]
+    count = f"{float(columns['disparity'][i]) / error:,.1f}".replace("-", "−")
+    return visible(
+        f"{where}, with a bandwidth of {phrases.number(columns['bandwidth'][i])}, the outcome of {group} averages "
+        f"{mine} (effective number {rows:,.0f}), and that of {against} {other} ({others:,.0f}). Their difference, "
+        f"estimated in one step, is {size}; divided by its standard error, {spread}, it is "
+        f"{count} standard errors."
+    )
 
 
 def _deviations(result: Evidence, columns: Lines, i: int) -> str:

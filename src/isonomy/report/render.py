@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -72,7 +73,6 @@ def _page(document: Document, rows: int, fingerprint: str) -> str:
             fingerprint=fingerprint,
             running=running(document, fingerprint),
             printed=PRINTED,
-            headline=wording.headline(document.counts),
             suppression=wording.suppression(document.suppress_below),
             facts=[(visible(name), visible(value)) for name, value in document.facts],
             config=visible(document.config),
@@ -212,9 +212,7 @@ def outline(document: Document) -> str:
         )
         for entry in document.entries
     ]
-    head = Markup("<p><strong>{}</strong></p><p>{}</p>").format(
-        visible(document.title), wording.headline(document.counts)
-    )
+    head = Markup("<p><strong>{}</strong></p><p>{}</p>").format(visible(document.title), document.headline)
     columns = Markup("<thead><tr><th>Question</th><th>Verdict</th><th>What was found</th></tr></thead>")
     return head + Markup("<table>{}<tbody>{}</tbody></table>").format(columns, Markup("").join(rows))
 
@@ -268,6 +266,7 @@ BROWSERS = (
     "msedge",
 )
 _SECONDS = 180
+_PRINTINGS = 3  # the first without page numbers; the last changes none of them
 _SCREEN = "1440,900"  # charts are drawn for it: on a small screen, views are stacked
 _DRAWING = 30_000  # milliseconds of the page's own clock, within which its charts are drawn
 
@@ -286,22 +285,45 @@ def browser() -> str:
 
 
 def print_pdf(page: Path, target: Path) -> None:
-    """Print an HTML file; ``target`` appears complete or not at all."""
+    """Print an HTML file with page numbers beside its links; ``target`` appears complete or not at all.
+
+    Chromium cannot refer to page numbers in a style sheet (``target-counter``), but the file it prints lists the page
+    of every link target. The page is printed again with these numbers until they no longer change.
+    """
     program = browser()
+    numbers: dict[str, int] = {}
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".printing-") as folder:
-        made = Path(folder) / "report.pdf"
+        source, made = Path(folder) / "report.html", Path(folder) / "report.pdf"
         command = [
             *(program, "--headless=new", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
             *("--disable-component-update", "--disable-sync", "--no-pdf-header-footer", f"--user-data-dir={folder}"),
             *(f"--window-size={_SCREEN}", f"--virtual-time-budget={_DRAWING}", f"--print-to-pdf={made}"),
             *(["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []),  # Chromium refuses root one
-            page.resolve().as_uri(),
+            source.resolve().as_uri(),
         ]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
-        except subprocess.TimeoutExpired:
-            raise MethodError(f"pdf: {program} did not finish within {_SECONDS} seconds.") from None
-        if not made.exists():
-            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise MethodError(f"pdf: {program} wrote nothing ({last[:300]}).")
+        for _ in range(_PRINTINGS):
+            source.write_text(numbered(page.read_text(encoding="utf-8"), numbers), encoding="utf-8")
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+            except subprocess.TimeoutExpired:
+                raise MethodError(f"pdf: {program} did not finish within {_SECONDS} seconds.") from None
+            if not made.exists():
+                last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+                raise MethodError(f"pdf: {program} wrote nothing ({last[:300]}).")
+            before, numbers = numbers, page_numbers(made.read_bytes())
+            if numbers == before:
+                break
         os.replace(made, target)
+
+
+def numbered(page: str, numbers: Mapping[str, int]) -> str:
+    """The page with the page number after each link from a table, and from a question to the appendix."""
+    rules = (f'a.paged[href="#{name}"]::after {{ content: "\u00a0(page\u00a0{n})"; }}' for name, n in numbers.items())
+    return page.replace("</style>", f"@media print {{ {' '.join(rules)} }}\n</style>", 1)
+
+
+def page_numbers(pdf: bytes) -> dict[str, int]:
+    """The page of each link target in a PDF that Chromium wrote."""
+    pages = re.findall(rb"(\d+) 0 obj\n<</Type /Page\n", pdf)
+    targets = re.findall(rb"/([\w-]+) \[(\d+) 0 R /XYZ", pdf)
+    return {name.decode(): pages.index(place) + 1 for name, place in targets if place in pages}

@@ -53,8 +53,7 @@ NEXT = {
         "Repeat the audit when the model, the population or the data change.",
     ),
     "inconclusive": (
-        "Do not report this as equal treatment: the data show neither that the groups differ by more than the "
-        "tolerance nor that they do not.",
+        "Do not report this as equal treatment: the data do not rule out a difference larger than the tolerance.",
         "Collect more rows if the question matters: the intervals show which differences these data cannot rule out.",
     ),
     "failed": ("Correct what the message names, and run the audit again.",),
@@ -125,11 +124,13 @@ def compared(changed: int, both: int, alone: int, moved: int, numbers: int) -> s
     """Two audits in a sentence: the tests in ``both``, and the ``numbers`` that were compared."""
     if not both:
         return "The audits have no test in common, so nothing was compared."
-    verdicts = plural(changed, "verdict", "verdicts") if changed else "No verdict"
+    verdicts = f"{plural(changed, 'verdict', 'verdicts') if changed else 'No verdict'} of {both:,} tests changed"
+    if both == 1:
+        verdicts = f"The verdict {'changed' if changed else 'did not change'}"
     mover = plural(moved, "number", "numbers") if moved else "no number"
     numeric = f"{mover} changed by more than chance explains" if numbers else "no number was compared"
     rest = f" {plural(alone, 'test is', 'tests are')} in one audit only." if alone else ""
-    return f"{verdicts} of {plural(both, 'test', 'tests')} changed; {numeric}.{rest}"
+    return f"{verdicts}; {numeric}.{rest}"
 
 
 def verdict_runs(verdicts: Sequence[str]) -> str:
@@ -186,12 +187,14 @@ def suppression(minimum: int) -> str:
     )
 
 
-def headline(tally: Mapping[str, int]) -> str:
+def headline(tally: Mapping[str, int], tests: int = 0) -> str:
+    """The verdicts in a sentence; ``tests``: how many tests there are, several of which may ask one question."""
     total = sum(tally.values())
     parts = [f"{n} {TALLIES[verdict][n != 1]}" for verdict, n in tally.items() if n]
     if not parts:
         return "Nothing was tested."
-    return f"{plural(total, 'question was', 'questions were')} tested: {phrases.listed(parts)}."
+    asked = f"asked in {tests:,} tests" if tests > total else "tested"
+    return f"{plural(total, 'question was', 'questions were')} {asked}: {phrases.listed(parts)}."
 
 
 def constant(columns: Collection[tuple[str, str]]) -> str:

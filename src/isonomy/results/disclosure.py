@@ -17,18 +17,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from isonomy.errors import NotEnoughData
 from isonomy.frames.groups import CONDITION, Group
+from isonomy.inference import Verdict
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.status import Status
 from isonomy.results.phrases import Note
 
 if TYPE_CHECKING:
     from isonomy.results.evidence import Evidence
 
 FAMILY = ("near_counts", "same_for_all")  # the notes of `family_notes`
+ROUNDING = 1e-6  # by which equal sums of probabilities may differ
 
 Parts = tuple[IntArray, int | None]  # groups that do not overlap, and the group they make up; None: everybody
 
@@ -153,18 +157,50 @@ def _telling(size: FloatArray, hidden: BoolArray, named: BoolArray, minimum: int
     return telling
 
 
+def leaves_few(groups: Sequence[Group], size: FloatArray, rows: FloatArray | float | None, minimum: int) -> BoolArray:
+    """The named groups that all rows but a few are in: these few follow by subtraction, and no line is about them."""
+    named = np.array([any(name == CONDITION for name, _ in group.items) for group in groups], dtype=bool)
+    others = np.full(len(groups), np.nan) if rows is None else rows - size
+    return named & (others > 0) & (others < minimum)
+
+
+def few_in_reference(minimum: int) -> NotEnoughData:
+    return NotEnoughData(
+        f"reference: the group that others are compared with has fewer than {minimum:,} rows, the minimum for "
+        "publication, or would reveal one that has. Every comparison would reveal its numbers; choose another "
+        "reference."
+    )
+
+
+def hide_lines(columns: Mapping[str, Any], small: BoolArray) -> dict[str, Any]:
+    """Columns without their small lines: NaN, or the empty value of the type."""
+    hidden: dict[str, Any] = {}
+    for name, values in columns.items():
+        if isinstance(values, tuple):
+            kinds = set(map(type, values))
+            empty = Verdict.INCONCLUSIVE if Verdict in kinds else Status.SUPPRESSED if Status in kinds else ""
+            hidden[name] = tuple(empty if hide else value for value, hide in zip(values, small, strict=True))
+        else:
+            hidden[name] = values & ~small if values.dtype == bool else np.where(small, np.nan, values)
+        if name.endswith("adjusted_pvalue"):  # adjusting may give several lines the number of a withheld one
+            told = values[..., small]
+            hidden[name] = np.where(np.isin(values, told[told < 1]), np.nan, hidden[name])
+    return hidden
+
+
 # ---- what the tests of an audit publish together
 
 
 class Count(NamedTuple):
-    """A number of rows that a test publishes about a group, and how many of them are cases, if it says so."""
+    """A number of rows that a test publishes about a group."""
 
     test: str
     where: str  # the test and the column, in words
     counted: tuple[str, object]  # the column and, unless it counts whole groups, the metric
     group: Group
     rows: float
-    cases: float
+    every: FloatArray  # all numbers of rows that the test publishes about the group, and those of cases in them
+    cases: bool  # whether these are known
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -180,12 +216,11 @@ def family_notes(results: Mapping[str, Evidence], minimum: int) -> dict[str, tup
     counts = [count for name, result in results.items() for count in _counts(name, result)]
     near: dict[str, dict[str, set[str]]] = {name: defaultdict(set) for name in results}
     for first, second in _overlapping(counts, minimum):
-        if 0 < abs(second.rows - first.rows) < minimum:
+        if ROUNDING < abs(second.rows - first.rows) < minimum:
             near[first.test][second.where].add(first.group.label)
             near[second.test][first.where].add(second.group.label)
     for count in counts:
-        everybody = results[count.test].provenance.rows
-        if CONDITION in count.columns and everybody and 0 < everybody - count.rows < minimum:
+        if leaves_few([count.group], np.array([count.rows]), results[count.test].provenance.rows, minimum).any():
             near[count.test][f"{count.test}: all rows"].add(count.group.label)
     notes: dict[str, tuple[Note, ...]] = {}
     for name, result in results.items():
@@ -206,25 +241,32 @@ def _counts(test: str, result: Evidence) -> Iterator[Count]:
     titles = {
         name: column.title for name, column in result.described(c.name for c in result.declared().values()).items()
     }
-    listed = set[tuple[str, Group, float]]()
+    listed, lines, rates = set[tuple[str, Group, float]](), defaultdict(list), _rates(result)
+    for i, group in enumerate(result.groups):
+        lines[group].append(i)
+    sizes = {c.name: getattr(result, field) for field, c in result.declared().items() if c.sizes}
+    sizes = {name: values for name, values in sizes.items() if np.shape(values) == (len(result.groups),)}
+    every = np.array([*sizes.values(), *([sizes["n"] * rates] if rates is not None and "n" in sizes else [])])
     for field, column in result.declared().items():
         values, groups = getattr(result, field), getattr(result, column.sized)
         if not column.sizes or values is None or len(values) != len(groups):
             continue
-        rates = _rates(result) if column.name == "n" else None
-        for i, (group, rows) in enumerate(zip(groups, values, strict=True)):
+        for group, rows in zip(groups, values, strict=True):
             if rows > 0 and (column.name, group, rows) not in listed:
                 listed.add((column.name, group, rows))
-                cases = np.nan if rates is None else rows * rates[i]
                 counted = column.name, None if column.name == "size" else result.provenance.options.get("metric")
-                yield Count(test, f"{test}: {titles[column.name]}", counted, group, float(rows), float(cases))
+                told = every[..., lines[group]]
+                yield Count(
+                    test, f"{test}: {titles[column.name]}", counted, group, float(rows), told, rates is not None
+                )
 
 
 def _overlapping(counts: Sequence[Count], minimum: int) -> Iterator[tuple[Count, Count]]:
     """Pairs of counts of people that may be mostly the same.
 
     They are a part of a group and the whole group; or they count the same thing in one group, in a named group and any
-    other, in groups of one column that two tests cut differently, or in groups of two columns with about as many cases.
+    other, in groups of one column that two tests cut differently, or in groups of two columns. Two groups of one test
+    have about the same people only if it publishes about the same counts, and as many cases, of both.
     """
     by_group: dict[Group, list[Count]] = defaultdict(list)
     by_thing: dict[tuple[str, object], list[Count]] = defaultdict(list)
@@ -248,13 +290,16 @@ def _alike(counts: Sequence[Count], minimum: int) -> Iterator[tuple[Count, Count
         for second in ordered[i + 1 :]:
             if second.rows - first.rows >= minimum:
                 break
-            if first.group == second.group or CONDITION in (*first.columns, *second.columns):
-                yield first, second
-            elif first.columns == second.columns:
-                apart = first.test != second.test and tests[first.columns]
-                if apart and apart[first.test] != apart[second.test]:
-                    yield first, second
-            elif first.test == second.test and abs(second.cases - first.cases) < minimum:
+            named, together = CONDITION in (*first.columns, *second.columns), first.test == second.test
+            if first.columns == second.columns and first.group != second.group and not named:
+                cuts = tests[first.columns]
+                alike = not together and cuts[first.test] != cuts[second.test]
+            elif together and first.group != second.group:
+                same = first.every.shape == second.every.shape
+                alike = (named or first.cases) and not (same and (np.abs(first.every - second.every) >= minimum).any())
+            else:
+                alike = named or first.group == second.group
+            if alike:
                 yield first, second
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from isonomy.errors import NotEnoughData, choose
+from isonomy.errors import choose
 from isonomy.frames.groups import CONDITION, Group
 from isonomy.inference import Verdict, answered
 from isonomy.inference.designs import DesignEffect, count_clusters
@@ -27,7 +27,7 @@ from isonomy.numerics.status import Status
 from isonomy.options import Seed
 from isonomy.results import phrases
 from isonomy.results.columns import DESIGN, KEYS, WHOLE, Column, column, columns_of, html
-from isonomy.results.disclosure import withheld
+from isonomy.results.disclosure import few_in_reference, hide_lines, leaves_few, withheld
 from isonomy.results.phrases import Note, note_if, without
 from isonomy.results.storage import SCHEMA_VERSION, encode, storable
 
@@ -247,8 +247,9 @@ class Evidence(ABC):
 
     def keys(self) -> tuple[tuple[object, ...], ...]:
         """What each line is about: lines of two audits with equal keys are compared."""
-        columns = [getattr(self, name) for name, c in self.declared().items() if c.name in KEYS]
-        return tuple(zip(self.groups, *columns, strict=True))
+        columns = [self.groups, *(getattr(self, name) for name, c in self.declared().items() if c.name in KEYS)]
+        lines = max(map(len, columns))  # groups may be about other numbers than the lines
+        return tuple(zip(*(column for column in columns if len(column) == lines), strict=True))
 
     def movement(self) -> Movement | str:
         """The numbers that two audits compare, or a sentence that says why they are not compared."""
@@ -379,14 +380,11 @@ class Evidence(ABC):
         lines = zip(self.status, self.labels, strict=True)
         hidden = np.array([status is Status.SUPPRESSED or label in also for status, label in lines], dtype=bool)
         few = (counts < minimum).any(axis=0) | hidden
+        few |= leaves_few(self.groups, counts.max(axis=0), self.provenance.rows, minimum)
         compared = self.compared_with()
         small = withheld(self.groups, counts.min(axis=0), few, minimum, references=compared, rows=self.provenance.rows)
         if (few & compared).any() or self.given_away(small & compared, ~small):
-            raise NotEnoughData(
-                f"reference: the group that others are compared with has fewer than {minimum:,} rows, the minimum for "
-                "publication, or would reveal one that has. Every comparison would reveal its numbers; choose another "
-                "reference."
-            )
+            raise few_in_reference(minimum)
         return self.hide(small) if small.any() else self
 
     def hide(self, small: BoolArray) -> Self:
@@ -394,17 +392,9 @@ class Evidence(ABC):
 
         The verdicts on these lines are withheld too, and so is an overall verdict that no published line supports.
         """
-        changes: dict[str, Any] = {
-            name: _hidden(values, small)
-            for name, c in self.declared().items()
-            if c.withheld and (values := getattr(self, name)) is not None and len(np.atleast_1d(values))
-        }
-        changes["status"] = tuple(
-            Status.SUPPRESSED if hide else old for old, hide in zip(self.status, small, strict=True)
-        )
-        for name in [name for name in changes if name.endswith("adjusted_pvalue")]:
-            told = getattr(self, name)[..., small]  # adjusting may give several lines the number of a withheld one
-            changes[name] = np.where(np.isin(changes[name], told[told < 1]), np.nan, changes[name])
+        columns = {name: getattr(self, name) for name, c in self.declared().items() if c.withheld or name == "status"}
+        filled = {name: values for name, values in columns.items() if values is not None and np.size(values)}
+        changes = hide_lines(filled, small)
         changes |= {name: np.full(np.shape(getattr(self, name)), np.nan)[()] for name in self.pooled_numbers()}
         verdicts = changes.get("verdicts", (Verdict.VIOLATION,))
         if small.all() or Verdict.VIOLATION not in verdicts:
@@ -478,14 +468,6 @@ class Evidence(ABC):
     def to_json(self, *, indent: int | None = None, rows: bool = False) -> str:
         """The result as JSON, which `isonomy.from_json` reads. ``rows``: include fields that list single rows."""
         return json.dumps(self.to_dict(rows=rows), allow_nan=False, indent=indent, ensure_ascii=False)
-
-
-def _hidden(values: Any, small: BoolArray) -> Any:
-    """A column without its small lines: NaN, or the empty value of its type."""
-    if isinstance(values, tuple):
-        empty: object = Verdict.INCONCLUSIVE if any(isinstance(value, Verdict) for value in values) else ""
-        return tuple(empty if hide else value for value, hide in zip(values, small, strict=True))
-    return values & ~small if values.dtype == bool else np.where(small, np.nan, values)
 
 
 def read_only(part: object) -> None:

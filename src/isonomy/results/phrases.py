@@ -37,7 +37,7 @@ BADGES = {
 VERDICTS = {
     "violation": "the groups differ by more than chance explains.",
     "within_tolerance": "any difference was shown to be smaller than the tolerance.",
-    "inconclusive": "the data show neither a difference nor that any difference is within the tolerance.",
+    "inconclusive": "the data neither show a difference larger than the tolerance nor rule one out.",
 }
 BEYOND = "the groups differ by more than the tolerance, beyond what chance explains."  # a violation of a tolerance
 # Next steps that are left out once they have been taken: a comparison within factors, and a record of who chose.

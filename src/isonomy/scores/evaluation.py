@@ -148,8 +148,12 @@ class EvaluationPlan(ScorePlan):
 def estimate(votes: RowVotes, plan: EvaluationPlan, rng: np.random.Generator) -> CalibrationMetrics:
     """The measures averaged over splits, with the jackknife's replicates; or those of bootstrap samples."""
     groups, codes = table_groups(votes.partitions[0])
-    user = np.arange(codes.size) if votes.user is None else votes.user
-    size, published = int(user.max()) + 1, plan.method == "published"
+    # Users are numbered by their first row, whatever identifies them.
+    _, first, user = np.unique(
+        np.arange(codes.size) if votes.user is None else votes.user, return_index=True, return_inverse=True
+    )
+    user, size, published = np.argsort(np.argsort(first))[user], first.size, plan.method == "published"
+    votes = replace(votes, user=user)
     rounds = []
     for child in rng.spawn(plan.rounds):
         order = child.integers(0, size, size) if published else child.permutation(size)

@@ -265,7 +265,7 @@ def dealt(frame: Lazy, unit: str, part: str, most: int) -> tuple[Lazy, int]:
 
     The rows of a unit are in one part, so that parts are independent.
     """
-    units = aggregate(frame, {unit: nw.col(unit)}, {})
+    units = aggregate(frame.filter(~nw.col(unit).is_null()), {unit: nw.col(unit)}, {})
     numbered = units.with_columns((nw.col(COUNT) * 0.0 + 1.0).cum_sum().over(order_by=unit).alias(part))
     parts = min(most, round(float(sums_at(units, {}, {})[COUNT])))
     return frame.join(numbered.select(unit, nw.col(part) % parts), on=unit, how="inner"), parts

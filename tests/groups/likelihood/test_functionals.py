@@ -228,7 +228,7 @@ def test_an_auc_with_few_events_has_no_verdict_and_one_with_many_has() -> None:
     few, many = (iso.flag(table, **roles) for table in tables)
     assert (str(few.status[0]), str(many.status[0])) == ("few_events", "ok")
     assert np.isnan(few.pvalue[0])
-    assert any("Too few rows of one class" in warning for warning in few.warnings)
+    assert any("too few rows of one class" in warning for warning in few.warnings)
 
 
 def test_nine_positives_that_are_all_right_are_no_evidence() -> None:

@@ -121,13 +121,13 @@ REFERENCES = ["population", "rest", {"race": "a"}, {"sex": "f"}, {"race": "a", "
 def test_no_difference_has_one_p_value_on_every_scale(reference: Any, method: Any) -> None:
     rng = np.random.default_rng(0)
     table = {
-        "p": rng.integers(0, 2, 900),
-        "x": rng.exponential(1.0, 900),
-        "race": rng.choice(["a", "b", "c"], 900),
-        "sex": rng.choice(["f", "m"], 900),
+        "p": rng.integers(0, 2, 600),
+        "x": rng.exponential(1.0, 600),
+        "race": rng.choice(["a", "b", "c"], 600),
+        "sex": rng.choice(["f", "m"], 600),
     }
-    rate: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": ["race", "sex"], "depth": 2}
-    mean: dict[str, Any] = {"metric": "mean_prediction", "prediction": "x", "groups": ["race", "sex"], "depth": 2}
+    rate: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": ["race", "sex"]}
+    mean: dict[str, Any] = {"metric": "mean_prediction", "prediction": "x", "groups": ["race", "sex"]}
     cases: list[tuple[dict[str, Any], Any]] = [(rate, ("ratio", "odds_ratio")), (mean, ("ratio",))]
     for asked, scales in cases:
         plain = iso.flag(table, **asked, reference=reference, method=method)

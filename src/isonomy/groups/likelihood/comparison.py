@@ -608,7 +608,9 @@ def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: i
             elif not best and side.strata is None and solver.welch:
                 df[places] = whole.df
             if solver.bendable and side.comparable is None:
-                bent = bend(mine, theirs, alpha, tests, pairs, corrected=side.strata is None)
+                assert isinstance(side.means, Real)
+                share, corrected = side.means.carrying, side.strata is None
+                bent = bend(mine, theirs, alpha, tests, pairs, carrying=share, corrected=corrected)
                 law.excess[:, places], law.level[:, places], law.trusted[places] = bent
     return ErrorMoments(third, variance, df, law)
 

@@ -331,6 +331,14 @@ class Real(Tilted):
             sums[:, start:stop] = [np.add.reduceat(term, starts) for term in terms]
         return sums / self.n[index]
 
+    @property
+    def carrying(self) -> float:
+        """The share of all rows that carry the spread: (Σ|d|)²/(n Σd²), which is k/n if k rows deviate equally by d."""
+        deviation, n = np.abs(self.centered), self.n.sum()
+        total = deviation.sum() if self.rows.weights is None else self.rows.weights @ deviation
+        with np.errstate(all="ignore"):
+            return float((total / n) ** 2 / (np.nansum(self.n * self.variance) / n))
+
     def values(self, group: int) -> tuple[FloatArray, FloatArray | None]:
         rows = slice(self.rows.offsets[group], self.rows.offsets[group + 1])
         return self.rows.columns[0][rows], None if self.rows.weights is None else self.rows.weights[rows]

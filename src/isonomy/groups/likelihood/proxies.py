@@ -152,16 +152,6 @@ def within_places(sums: FloatArray) -> tuple[Estimator, FloatArray]:
     return totals, features
 
 
-def tipping_weights(means: FloatArray, reference: int) -> FloatArray:
-    """By how much a gap of each group among people with the same probabilities moves each disparity."""
-    share, _, _, cross = everybody(means)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        steering = np.eye(share.size) - cross / share[:, None]
-        if reference == REST:
-            return np.asarray(steering / (1.0 - share)[:, None])
-    return np.asarray(steering if reference == POPULATION else steering - steering[reference])
-
-
 def checks(means: Means, families: Sequence[Family], reference: int) -> Means:
     """Among known rows: observed less stated shares, the slope of membership on p, what each family misses."""
     known = known_means(means)
@@ -174,8 +164,3 @@ def checks(means: Means, families: Sequence[Family], reference: int) -> Means:
         missed = by_known_group(means).levels(reference) - totals.levels(reference)
         lines.append(missed[..., 0, :] - missed[..., 1, :])
     return np.stack(lines, axis=-2)
-
-
-def number_of_bins(rows: float) -> int:
-    """More bins than a hundredth of the rows would narrow the bounds by noise."""
-    return int(min(100.0, max(5.0, rows // 100)))

@@ -200,13 +200,13 @@ def extended(
 
 
 def distinct(pool: Sequence[Subgroup], codes: Codes, most: int) -> list[Subgroup]:
-    """The first subgroups of the pool that do not overlap much with one before them."""
+    """The first subgroups of the pool that neither overlap much with one before them nor are all others."""
     chosen: list[tuple[Subgroup, BoolArray]] = []
     for subgroup in pool:
         if len(chosen) == most:
             break
         members = subgroup.members(codes[:, :LOOKED_AT])
-        if all(jaccard(members, other) <= OVERLAP for _, other in chosen):
+        if all(jaccard(members, other) <= OVERLAP and not np.array_equal(members, ~other) for _, other in chosen):
             chosen.append((subgroup, members))
     return [subgroup for subgroup, _ in chosen]
 

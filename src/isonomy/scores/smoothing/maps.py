@@ -113,7 +113,8 @@ def platt(score: FloatArray, outcome: FloatArray, vote: FloatArray, *, rising: b
     # Equal scores have a mean, and hence a spread, that is off by rounding: never exactly zero.
     if mean not in (0.0, 1.0) and scale > 1e-12 * float(np.abs(score).max()):
         # Platt's targets pull 0 and 1 inwards, which vanishes as n grows; this is plain logistic regression.
-        model = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
+        # Newton's method converges to the last digits, so that no machine's rounding shows in an answer.
+        model = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-12, max_iter=1000)
         model.fit(((score - center) / scale)[:, None], outcome, sample_weight=vote)
         slope = float(model.coef_[0, 0]) / scale
         if not rising or slope >= 0:
