@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -284,37 +285,36 @@ def growth(rows: int = 1_000_000) -> None:
     decided: dict[str, Any] = {"outcome": "outcome", "prediction": "prediction"}
     amount = iso.Metric("amount", value=iso.col("amount"))
     parts: dict[str, Any] = {"outcome": "outcome", "score": "score", "rng": 1}
-    six = ["selection_rate", "tpr", "fpr", "ppv", "npv", "accuracy"]
+    six: Any = ["selection_rate", "tpr", "fpr", "ppv", "npv", "accuracy"]
+    designs: list[dict[str, Any]] = [{}, {"cluster": "c100"}, {"cluster": "c10"}, {"cluster": "c2"}]
     cases: dict[str, list[Callable[[], Any]]] = {
         "flag, 0/1 metric: rows / 100, / 10, / 1": [
-            lambda n=n: iso.flag(whole.head(n), metric="tpr", groups="g5", **decided)
+            partial(iso.flag, whole.head(n), metric="tpr", groups="g5", **decided)
             for n in (rows // 100, rows // 10, rows)
         ],
         "flag, mean: rows / 100, / 10, / 1": [
-            lambda n=n: iso.flag(whole.head(n), metric=amount, groups="g5") for n in (rows // 100, rows // 10, rows)
+            partial(iso.flag, whole.head(n), metric=amount, groups="g5") for n in (rows // 100, rows // 10, rows)
         ],
         "flag, 0/1 metric: 10, 100, 1,000, 10,000 groups": [
-            lambda k=k: iso.flag(whole, metric="tpr", groups=f"g{k}", **decided) for k in (10, 100, 1_000, 10_000)
+            partial(iso.flag, whole, metric="tpr", groups=f"g{k}", **decided) for k in (10, 100, 1_000, 10_000)
         ],
         "flag, mean: 10, 100, 1,000, 10,000 groups": [
-            lambda k=k: iso.flag(whole, metric=amount, groups=f"g{k}") for k in (10, 100, 1_000, 10_000)
+            partial(iso.flag, whole, metric=amount, groups=f"g{k}") for k in (10, 100, 1_000, 10_000)
         ],
         "flag, 100 groups: 1, 2, 6 metrics": [
-            lambda k=k: iso.flag(whole, metric=six[:k], groups="g100", **decided) for k in (1, 2, 6)
+            partial(iso.flag, whole, metric=six[:k], groups="g100", **decided) for k in (1, 2, 6)
         ],
         "flag, 10 groups: no clusters, rows / 100, / 10, / 2 clusters": [
-            lambda o=o: iso.flag(whole, metric="tpr", groups="g10", **decided, **o)
-            for o in ({}, {"cluster": "c100"}, {"cluster": "c10"}, {"cluster": "c2"})
+            partial(iso.flag, whole, metric="tpr", groups="g10", **decided, **o) for o in designs
         ],
         "predictive_parity, 2 groups: rows / 100, / 10, / 1": [
-            lambda n=n: iso.predictive_parity(whole.head(n), groups="g2", **parts)
-            for n in (rows // 100, rows // 10, rows)
+            partial(iso.predictive_parity, whole.head(n), groups="g2", **parts) for n in (rows // 100, rows // 10, rows)
         ],
         "predictive_parity: 2, 5, 10 groups": [
-            lambda k=k: iso.predictive_parity(whole, groups=f"g{k}", **parts) for k in (2, 5, 10)
+            partial(iso.predictive_parity, whole, groups=f"g{k}", **parts) for k in (2, 5, 10)
         ],
         "predictive_parity, 2 groups, rows / 100, / 10, / 2 users in both": [
-            lambda c=c: iso.predictive_parity(whole, groups="g2", user=c, **parts) for c in ("c100", "c10", "c2")
+            partial(iso.predictive_parity, whole, groups="g2", user=c, **parts) for c in ("c100", "c10", "c2")
         ],
     }
     for what, calls in cases.items():

@@ -80,7 +80,7 @@ def main(rows: int) -> None:
                 clock = [time.perf_counter()]
                 spark.sparkContext.setJobDescription(name)
                 for data in (table, f"{folder}/*.parquet"):
-                    call(data)  # type: ignore[arg-type]
+                    call(data)
                     clock.append(time.perf_counter())
                 times[name] = (clock[1] - clock[0], clock[2] - clock[1])
                 print(name, *times[name], flush=True)
