@@ -381,7 +381,7 @@ def welch(_: np.random.Generator, table: Table) -> float:
 
 def fisher(_: np.random.Generator, table: Table) -> float:
     mine, theirs = _sides(table)
-    cases = [[part.sum(), part.size - part.sum()] for part in (mine, theirs)]
+    cases = np.array([[part.sum(), part.size - part.sum()] for part in (mine, theirs)], dtype=int)
     return float(stats.fisher_exact(cases).pvalue)
 
 
