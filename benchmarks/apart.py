@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-LIMIT = 60.0  # time limit in seconds for the tables of one package
+LIMIT = 20.0  # time limit in seconds for the tables of one package
 
 Table = dict[str, Any]
 

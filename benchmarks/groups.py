@@ -1,7 +1,7 @@
 """Speed and memory of `flag`, as ratios measured in one run.
 
-python benchmarks/groups.py [rates] [values] [fairlearn] [groups] [clusters] [memory] [proxies] [comparable]
-(default: all)
+python benchmarks/groups.py [rates] [values] [fairlearn] [groups] [clusters] [memory] [proxies] [comparable] [growth]
+(default: all but groups, comparable and growth, which take minutes)
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -263,6 +264,71 @@ def comparable() -> None:
         )
 
 
+def growth(rows: int = 1_000_000) -> None:
+    """Processor seconds as one thing grows and the others stay: rows, groups, metrics, clusters, users."""
+    rng = np.random.default_rng(0)
+
+    def columns(n: int) -> pl.DataFrame:
+        score = rng.random(n)
+        return pl.DataFrame(
+            {
+                "score": score,
+                "outcome": (rng.random(n) < score).astype(np.int8),
+                "prediction": (score > 0.5).astype(np.int8),
+                "amount": rng.exponential(size=n),
+                **{f"g{k}": rng.integers(0, k, n) for k in (2, 5, 10, 100, 1_000, 10_000)},
+                **{f"c{share}": rng.integers(0, n // share, n) for share in (100, 10, 2)},
+            }
+        )
+
+    whole = columns(rows)
+    decided: dict[str, Any] = {"outcome": "outcome", "prediction": "prediction"}
+    amount = iso.Metric("amount", value=iso.col("amount"))
+    parts: dict[str, Any] = {"outcome": "outcome", "score": "score", "rng": 1}
+    six: Any = ["selection_rate", "tpr", "fpr", "ppv", "npv", "accuracy"]
+    designs: list[dict[str, Any]] = [{}, {"cluster": "c100"}, {"cluster": "c10"}, {"cluster": "c2"}]
+    cases: dict[str, list[Callable[[], Any]]] = {
+        "flag, 0/1 metric: rows / 100, / 10, / 1": [
+            partial(iso.flag, whole.head(n), metric="tpr", groups="g5", **decided)
+            for n in (rows // 100, rows // 10, rows)
+        ],
+        "flag, mean: rows / 100, / 10, / 1": [
+            partial(iso.flag, whole.head(n), metric=amount, groups="g5") for n in (rows // 100, rows // 10, rows)
+        ],
+        "flag, 0/1 metric: 10, 100, 1,000, 10,000 groups": [
+            partial(iso.flag, whole, metric="tpr", groups=f"g{k}", **decided) for k in (10, 100, 1_000, 10_000)
+        ],
+        "flag, mean: 10, 100, 1,000, 10,000 groups": [
+            partial(iso.flag, whole, metric=amount, groups=f"g{k}") for k in (10, 100, 1_000, 10_000)
+        ],
+        "flag, 100 groups: 1, 2, 6 metrics": [
+            partial(iso.flag, whole, metric=six[:k], groups="g100", **decided) for k in (1, 2, 6)
+        ],
+        "flag, 10 groups: no clusters, rows / 100, / 10, / 2 clusters": [
+            partial(iso.flag, whole, metric="tpr", groups="g10", **decided, **o) for o in designs
+        ],
+        "predictive_parity, 2 groups: rows / 100, / 10, / 1": [
+            partial(iso.predictive_parity, whole.head(n), groups="g2", **parts) for n in (rows // 100, rows // 10, rows)
+        ],
+        "predictive_parity: 2, 5, 10 groups": [
+            partial(iso.predictive_parity, whole, groups=f"g{k}", **parts) for k in (2, 5, 10)
+        ],
+        "predictive_parity, 2 groups, rows / 100, / 10, / 2 users in both": [
+            partial(iso.predictive_parity, whole, groups="g2", user=c, **parts) for c in ("c100", "c10", "c2")
+        ],
+    }
+    for what, calls in cases.items():
+        seconds = []
+        for call in calls:
+            runs = []
+            for _ in range(3):
+                used = time.process_time()
+                call()
+                runs.append(time.process_time() - used)
+            seconds.append(f"{min(runs):.3f}")
+        line(f"{what} ({rows:,} rows unless said)", "-", f"{', '.join(seconds)} s of the processor's")
+
+
 def _many_groups(queue: Any) -> None:
     rng = np.random.default_rng(0)
     n = ROWS
@@ -301,6 +367,7 @@ if __name__ == "__main__":
         "memory": memory,
         "proxies": proxies,
         "comparable": comparable,
+        "growth": growth,
     }
-    for name in sys.argv[1:] or parts:
+    for name in sys.argv[1:] or [name for name in parts if name not in ("groups", "comparable", "growth")]:
         parts[name]()

@@ -25,7 +25,6 @@ import numpy as np
 import polars as pl
 
 import isonomy as iso
-from ledger import draw, record
 
 ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
 COUNTRIES = 40
@@ -94,6 +93,8 @@ def describe(name: str, rows: int, error: float, over: str) -> None:
 
 def judge(result: iso.CorrectionsResult, modes: dict[str, float]) -> None:
     """Draw the figures, and compare with the text what does not depend on the countries of the private data."""
+    from ledger import draw, record  # type: ignore[import-not-found]  # next to this script
+
     for number, quantity in (("1a_3a", "error"), ("1b_3b", "bias"), ("2", "statistic")):
         draw(f"effects_figure_{number}", result.plot(quantity))
     why = "private data, simulated here without errors"

@@ -141,21 +141,28 @@ def table_3(replications: int) -> None:
     print(f"\nTable 3: n = 1000, {replications:,} replications (published / ours)\ntau      FFR                 power")
     rates: dict[str, list[tuple[float, float]]] = {"false flagging rate": [], "power": []}
     for tau, published in TABLE_3.items():
-        ours = flagging(rng, replications, tau).mean(axis=0)
+        # In the authors' script a null is true if it holds for the covariates drawn, which matters at 0.1 alone.
+        ours = flagging(rng, replications, tau, drawn=True).mean(axis=0)
         for name, one, other in zip(rates, published, ours, strict=True):
             rates[name].append((one, float(other)))
         (ffr, power), (first, second) = published, ours
         print(f"{tau:5.2f}    {ffr:.4f} / {first:.4f}     {power:.4f} / {second:.4f}")
-    agree = all(np.abs(np.subtract(*zip(*pairs, strict=True))).max() <= 0.02 for pairs in rates.values())
-    record("Groups, Table 3", agree, "rates within 0.02, about three Monte Carlo errors of 2,000 tables")
     taus = np.array(list(TABLE_3))
+    apart = [
+        f"{name} at tau = {tau:g} {ours:.3f} for {theirs:.3f}"
+        for name, pairs in rates.items()
+        for tau, (theirs, ours) in zip(taus, pairs, strict=True)
+        if abs(ours - theirs) > 0.02
+    ]
+    why = f"rates within 0.02 (the Monte Carlo error is at most 0.016){', except ' if apart else ''}"
+    record("Groups, Table 3", not apart, why + "; ".join(apart))
     curves = {
         f"{name}, {who}": (taus, np.array(pairs)[:, k])
         for name, pairs in rates.items()
         for k, who in enumerate(("published", "ours"))
     }
     draw("groups_figure_e3", lines({"Figure E.3": curves}, "tau", "rate"))
-    record("Groups, Figure E.3", agree, "the curves of Table 3")
+    record("Groups, Figure E.3", not apart, "the curves of Table 3")
 
 
 if __name__ == "__main__":

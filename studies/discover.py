@@ -236,7 +236,7 @@ def _null(rows: int, correlation: float, law: str, hard: str = "", *, every: boo
 def _designed(rows: int, law: str, designs: str) -> Run:
     line = Line((f"{rows:,}", law, designs or "plain"), (SHOWN, COVERED))
     draw = each(partial(nothing, rows=rows, correlation=0.5, law=law, designs=designs))
-    return Run((line,), draw, TABLES if not designs else DESIGNED, means)
+    return Run((line,), draw, DESIGNED, means)
 
 
 def means(outcomes: FloatArray) -> list[Number]:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 import isonomy as iso
 from isonomy.errors import DataError
@@ -21,6 +22,8 @@ TABLES = 1_000
 FEW_TABLES = 50  # tables with a valid interval below which the share that misses is not reported
 VALUE = iso.Metric("value", value=iso.col("v"))
 GROUPS: dict[str, Any] = {"metric": VALUE, "groups": "g", "reference": {"g": "ref"}}
+RATE: dict[str, Any] = {"metric": "selection_rate", "prediction": "v"}
+PERMUTATIONS = 199
 Table = dict[str, Any]
 Draw = Callable[[np.random.Generator, int], FloatArray]
 
@@ -46,6 +49,11 @@ def rare(scale: float) -> Draw:
         return np.where(rng.random(n) < 0.05, amounts, 0.0)
 
     return draw
+
+
+def rare_losses(rng: np.random.Generator, n: int) -> FloatArray:
+    """Normal amounts; 1 % of people lose a hundred standard deviations more."""
+    return rng.normal(1.0, 0.3, n) + np.where(rng.random(n) < 0.01, 30.0, 0.0)
 
 
 def exponential(rng: np.random.Generator, n: int) -> FloatArray:
@@ -197,14 +205,17 @@ def strata_rate(rng: np.random.Generator, rows: int, p: float, less: float, tole
 # ---- rates in clusters
 
 
-def few_cases(rng: np.random.Generator, p: float, correlation: float) -> list[float]:
+def clustered(rng: np.random.Generator, p: float, correlation: float) -> Table:
     """60 clusters of 5 people against 400 clusters, whose rate is 0.02."""
     rates, people = np.repeat([p, 0.02], [60, 400]), np.repeat(np.arange(460), 5)
     share = (1.0 - correlation) / correlation
     table: Table = {"g": np.where(people < 60, "g0", "ref"), "c": people}
-    table["d"] = (rng.random(people.size) < rng.beta(rates * share, (1.0 - rates) * share)[people]).astype(int)
-    options: dict[str, Any] = {"metric": "selection_rate", "groups": "g", "reference": {"g": "ref"}}
-    return shown(iso.flag(table, **options, prediction="d", cluster="c"), p - 0.02)
+    table["v"] = (rng.random(people.size) < rng.beta(rates * share, (1.0 - rates) * share)[people]).astype(int)
+    return table
+
+
+def few_cases(rng: np.random.Generator, p: float, correlation: float) -> list[float]:
+    return shown(iso.flag(clustered(rng, p, correlation), **GROUPS | RATE, cluster="c"), p - 0.02)
 
 
 # ---- certify
@@ -342,6 +353,96 @@ def projected(rng: np.random.Generator, sizes: tuple[int, int], p: float, readin
     return [float((pvalue < 0.001).any()), float(np.isnan(pvalue).all())]
 
 
+# ---- power, beside valid rivals
+
+
+def permuted(rng: np.random.Generator, table: Table) -> float:
+    """The p-value of Welch's t of the first group, by permutation of all rows."""
+    value, n = table["v"], int((table["g"] == "g0").sum())
+    order = np.argsort(rng.random((PERMUTATIONS, value.size)), axis=1)
+    drawn = value[np.vstack([np.argsort(table["g"] != "g0", kind="stable"), order])]
+    mine, theirs = drawn[:, :n], drawn[:, n:]
+    square = sum(part.var(axis=1, ddof=1) / part.shape[1] for part in (mine, theirs))
+    t = np.abs(mine.mean(axis=1) - theirs.mean(axis=1)) / np.sqrt(square)
+    return float((t >= t[0]).mean())
+
+
+def permuted_anova(rng: np.random.Generator, table: Table) -> float:
+    """The p-value of the F of all groups, by permutation of all rows."""
+    codes = np.unique(table["g"], return_inverse=True)[1]
+    drawn = [codes, *(rng.permutation(codes) for _ in range(PERMUTATIONS))]
+    between = np.array([np.sum(np.bincount(c, table["v"]) ** 2 / np.bincount(c)) for c in drawn])
+    return float((between >= between[0] * (1.0 - 1e-12)).mean())
+
+
+def welch(_: np.random.Generator, table: Table) -> float:
+    return float(stats.ttest_ind(*_sides(table), equal_var=False).pvalue)
+
+
+def fisher(_: np.random.Generator, table: Table) -> float:
+    mine, theirs = _sides(table)
+    cases = [[part.sum(), part.size - part.sum()] for part in (mine, theirs)]
+    return float(stats.fisher_exact(cases).pvalue)
+
+
+def mantel_haenszel(_: np.random.Generator, table: Table) -> float:
+    n, n1 = np.bincount(table["s"]), np.bincount(table["s"], table["g"] == "g0")
+    cases, a = np.bincount(table["s"], table["v"]), np.bincount(table["s"], table["v"] * (table["g"] == "g0"))
+    variance = n1 * (n - n1) * cases * (n - cases) / (n**2 * (n - 1.0))
+    return float(stats.chi2.sf((a - n1 * cases / n).sum() ** 2 / variance.sum(), 1))
+
+
+def rao_scott(_: np.random.Generator, table: Table) -> float:
+    """Pearson's chi-square over the design effect of all clusters together."""
+    mine, theirs = _sides(table)
+    away = table["v"] - np.where(table["g"] == "g0", mine.mean(), theirs.mean())
+    effect = np.sum(np.bincount(table["c"], away) ** 2) / np.sum(away**2)
+    mean = table["v"].mean()
+    square = (mine.mean() - theirs.mean()) ** 2 / (mean * (1.0 - mean) * (1.0 / mine.size + 1.0 / theirs.size))
+    return float(stats.chi2.sf(square / effect, 1))
+
+
+def _sides(table: Table) -> tuple[FloatArray, FloatArray]:
+    return table["v"][table["g"] == "g0"], table["v"][table["g"] != "g0"]
+
+
+def beside(
+    rng: np.random.Generator,
+    table: Callable[[np.random.Generator], Table],
+    rival: Callable[[np.random.Generator, Table], float],
+    **options: Any,
+) -> list[float]:
+    """Whether `flag` shows a difference, whether the rival does, and whether `flag` has no verdict."""
+    drawn = table(rng)
+    result = iso.flag(drawn, **(GROUPS | options)) if rival is not permuted_anova else certified_table(drawn)
+    open_ = rejects(result)[1] if rival is permuted_anova else shown(result)[2]
+    return [float(result.verdict is Verdict.VIOLATION), float(rival(rng, drawn) <= 0.05), open_]
+
+
+def certified_table(table: Table) -> Any:
+    return iso.certify(table, metric=VALUE, groups="g", rng=0)
+
+
+def scaled(rng: np.random.Generator, draw: Draw, rows: int, reference: int, factor: float, groups: int = 1) -> Table:
+    """Groups of which the first has amounts ``factor`` times as large."""
+    table = sides(rng, draw, [rows] * groups, reference)
+    table["v"] = table["v"] * np.where(table["g"] == "g0", factor, 1.0)
+    return table
+
+
+def shifted(rng: np.random.Generator, rows: int, reference: int, shift: float) -> Table:
+    table = sides(rng, normal, [rows], reference)
+    table["v"] = table["v"] + shift * (table["g"] == "g0")
+    return table
+
+
+def raised(rng: np.random.Generator, rows: int, reference: int, p: float, other: float, strata: int = 1) -> Table:
+    """0/1 rows; the rate of the group is ``other``."""
+    table = sides(rng, rate(0.0), [rows], reference, strata)
+    table["v"] = (rng.random(rows + reference) < np.where(table["g"] == "g0", other, p)).astype(float)
+    return table
+
+
 # ---- the page
 
 
@@ -407,6 +508,7 @@ PAGE = Page(
                     "600 amounts among 95 % zeros, lognormal, against 10,000": partial(
                         tiny, draw=rare(1.0), sizes=[600], reference=10_000
                     ),
+                    "5 groups of 300 with rare large losses": partial(tiny, draw=rare_losses, sizes=[300] * 5),
                     "60 exponential rows": partial(tiny, draw=exponential, sizes=[60]),
                     "10 groups of 80 exponential rows": partial(tiny, draw=exponential, sizes=[80] * 10),
                     "median of 12 lognormal rows": partial(quantile, rows=12, level=0.5),
@@ -589,6 +691,72 @@ PAGE = Page(
                 line(f"{reading}, {a} against {b:,} at {p:g}", partial(projected, sizes=(a, b), p=p, reading=reading))
                 for a, b, p in ((40, 2_000, 0.05), (100, 4_000, 0.02))
                 for reading in ("weight", "cluster")
+            ),
+        ),
+        Section(
+            "Differences found, beside a valid rival",
+            ("design", "rival"),
+            ("found", "found by the rival", "without a verdict"),
+            tuple(
+                Run((Line((name, label)),), each(partial(beside, table=table, rival=rival, **options)), 300)
+                for name, label, table, rival, options in (
+                    (
+                        "mean, 10 normal rows against 2,000, one standard deviation",
+                        "Welch's t",
+                        partial(shifted, rows=10, reference=2_000, shift=1.0),
+                        welch,
+                        {},
+                    ),
+                    (
+                        "mean, 60 exponential rows against 2,000, 1.5 times as much",
+                        "permuted Welch's t",
+                        partial(scaled, draw=exponential, rows=60, reference=2_000, factor=1.5),
+                        permuted,
+                        {},
+                    ),
+                    (
+                        "mean, 400 lognormal rows against 3,000, 0.7 times as much",
+                        "permuted Welch's t",
+                        partial(scaled, draw=lognormal, rows=400, reference=3_000, factor=0.7),
+                        permuted,
+                        {},
+                    ),
+                    (
+                        "mean, 400 amounts among 95 % zeros against 3,000, 0.4 times as much",
+                        "permuted Welch's t",
+                        partial(scaled, draw=rare(0.0), rows=400, reference=3_000, factor=0.4),
+                        permuted,
+                        {},
+                    ),
+                    (
+                        "rate, 60 against 2,000, 0.15 for 0.05",
+                        "Fisher",
+                        partial(raised, rows=60, reference=2_000, p=0.05, other=0.15),
+                        fisher,
+                        RATE,
+                    ),
+                    (
+                        "rate within five strata, 60 against 2,000, 0.12 for 0.03",
+                        "Mantel-Haenszel",
+                        partial(raised, rows=60, reference=2_000, p=0.03, other=0.12, strata=5),
+                        mantel_haenszel,
+                        RATE | {"given": "s"},
+                    ),
+                    (
+                        "rate in 60 clusters of 5, 0.06 for 0.02, correlation 0.1",
+                        "Rao-Scott, pooled",
+                        partial(clustered, p=0.06, correlation=0.1),
+                        rao_scott,
+                        RATE | {"cluster": "c"},
+                    ),
+                    (
+                        "certify, 6 groups of 80 exponential rows, one has 1.6 times as much",
+                        "permuted F",
+                        partial(scaled, draw=exponential, rows=80, reference=80, factor=1.6, groups=5),
+                        permuted_anova,
+                        {},
+                    ),
+                )
             ),
         ),
     ),

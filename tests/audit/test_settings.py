@@ -153,9 +153,15 @@ def test_two_filters_on_one_column_are_told_apart_by_their_number() -> None:
         (
             "[data]",
             'output = "out/${OUT}"\n[data]',
-            "output: OUT is '../../x'; a variable in a path may not contain '..'.",
+            "output: 'out/../../x'; a variable in a path may not add '..'.",
         ),
-        ('"rows.parquet"', '"${OUT}/t.csv"', "data.path: OUT is '../../x'; a variable in a path may not contain"),
+        ('"rows.parquet"', '"${OUT}/t.csv"', "data.path: '../../x/t.csv'; a variable in a path may not add"),
+        (
+            "[data]",
+            'output = "out/${DOT}${DOT}/x"\n[data]',
+            "output: 'a/../x'; a variable in a path may not add '..'.",
+        ),
+        ("[data]", 'output = "out/.${DOT}"\n[data]', "output: 'out/..'; a variable in a path may not add '..'."),
         ("${DAY}", "${DAY", "write ${NAME} for a variable, $${ for the text ${."),
         ("[data]", 'suppress_below = "${DAY}"\n[data]', "suppress_below: '2026-11-10' is not allowed."),
         ("[data]", 'fail_on = ["${DAY}"]\n[data]', "fail_on[0]: '2026-11-10' is not allowed."),
@@ -167,7 +173,7 @@ def test_two_filters_on_one_column_are_told_apart_by_their_number() -> None:
     ],
 )
 def test_mistakes_in_variables_are_named(old: str, new: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"DAY": "2026-11-10", "EMPTY": "", "SLY": "x' or '1'='1", "OUT": "../../x"}.items():
+    for name, value in {"DAY": "2026-11-10", "EMPTY": "", "SLY": "x' or '1'='1", "OUT": "../../x", "DOT": "."}.items():
         monkeypatch.setenv(name, value)
     assert old in FILE
     assert words in wrong(FILE.replace(old, new, 1))

@@ -14,6 +14,10 @@ from support.engines import expected
 
 ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
 GRID = [0.25, 0.5, 0.75]
+# One of each kind: a query of polars, rows in memory, a database. `test_parity` runs on every engine.
+KINDS = pytest.mark.parametrize(
+    "engine", ["polars-lazy", "pandas", "duckdb", pytest.param("spark", marks=pytest.mark.spark)], indirect=True
+)
 RULES = ("thresholds", "thresholds_low", "after", "pvalue", "overall_after")
 GROUPS = [iso.cut("s", [0.5]), iso.where("named", iso.col("g") == "a")]
 
@@ -66,6 +70,7 @@ def test_a_query_that_fits_is_held(columns: dict[str, Any], monkeypatch: pytest.
     np.testing.assert_allclose(held, summed, rtol=1e-9)
 
 
+@KINDS
 def test_counts_conditions_and_cuts(engine: Any, columns: dict[str, Any]) -> None:
     options: dict[str, Any] = {
         "groups": GROUPS,
@@ -90,6 +95,7 @@ def test_a_lottery_on_a_query(columns: dict[str, Any]) -> None:
         np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-9)
 
 
+@KINDS
 def test_marginal_thresholds_and_metrics(engine: Any, columns: dict[str, Any]) -> None:
     data, tests = engine(columns), ROLES | {"threshold": 0.4}
     cases: list[tuple[Any, dict[str, Any], tuple[str, ...]]] = [

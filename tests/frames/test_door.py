@@ -48,6 +48,13 @@ def test_a_union_of_duckdb() -> None:
         flag(relation)
 
 
+def test_intervals_of_duckdb_identify_nobody() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    relation = duckdb.sql("select i % 2 as g, i % 3 = 0 as d, to_days(i::int % 20) as u from range(60) r(i)")
+    with pytest.raises(iso.errors.DataError, match="the engine cannot read the table"):
+        flag(relation, cluster="u", min_size=2)
+
+
 def test_a_closed_connection() -> None:
     duckdb = pytest.importorskip("duckdb")
     connection = duckdb.connect()

@@ -20,7 +20,6 @@ from isonomy.frames.estimators import (
     column_of,
     eager,
     levels,
-    names_of,
     outcomes,
     read_columns,
     series_of,
@@ -162,8 +161,6 @@ def test_columns_that_are_not_there(table: Any, name: str | int, error: type[Exc
 def test_rows_without_an_order_are_refused() -> None:
     with pytest.raises(UsageError, match="a polars LazyFrame is read row by row"):
         eager(pl.LazyFrame(TABLE))
-    assert names_of(pl.DataFrame(TABLE)) == ["score", "race", "user"]
-    assert names_of(np.ones((2, 2))) is None
 
 
 def test_outcomes_are_numbers() -> None:

@@ -6,6 +6,7 @@ import json
 import math
 import time
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,18 @@ def test_hostile_calls_end_in_a_clear_error_or_the_right_number() -> None:
     assert {"right", "error"} <= {one.outcome for one in outcomes}
 
 
+@cache
+def crowded() -> pl.DataFrame:
+    plain = table()
+    strangers = [name for name in internal_names() if name not in plain.columns]
+    return plain.with_columns(plain["x"].shuffle(i).alias(name) for i, name in enumerate(strangers))
+
+
 @pytest.mark.parametrize("place", range(len(public())), ids=[call.name for call in public()])
 def test_columns_under_the_packages_own_names_change_no_number(place: int) -> None:
     """All of them at once, in addition to the columns used, and with the values of other columns."""
     call = public()[place]
-    plain = table()
-    strangers = [name for name in internal_names() if name not in plain.columns]
-    crowded = plain.with_columns(plain["x"].shuffle(i).alias(name) for i, name in enumerate(strangers))
-    answer = numbers(call.function(crowded, **call.columns, **call.options))
+    answer = numbers(call.function(crowded(), **call.columns, **call.options))
     np.testing.assert_allclose(answer, expected(place), rtol=1e-9, atol=1e-12)
 
 
@@ -79,6 +84,16 @@ def test_every_line_of_a_result_has_a_key(name: str) -> None:
     assert len(result.keys()) == len(result.names)
 
 
+def test_a_metric_that_counts_no_row_leaves_the_others() -> None:
+    positive = table().with_columns(y=pl.lit(1))
+    roles: Any = {"outcome": "y", "prediction": "p", "groups": "g"}
+    both = iso.flag(positive, metric=["tpr", "fpr"], **roles)
+    alone = iso.flag(positive, metric="tpr", **roles)
+    counted = np.array([name == "tpr" for name in both.metrics])
+    np.testing.assert_allclose(both.estimate[counted], alone.estimate)
+    assert np.isnan(both.pvalue[~counted]).all()
+
+
 def test_the_search_of_the_source_knows_the_names_of_passes() -> None:
     assert {"__count", "__k0", "__v0", "group g", "role outcome", "column 0", "mass", "cluster", "cell"} <= set(
         internal_names()
@@ -114,6 +129,7 @@ NAMED: Any = iso.where("n", iso.col("x") > 0)
 MAPPED: Any = {1: 2}
 NAMELESS: Any = [None]
 WRONG_LOSS: Any = iso.col("y")
+WRONG_REFERENCE: Any = iso.Metric("m", iso.col("v"))
 FOUND: dict[str, Any] = {
     "batches of lists": (
         lambda: iso.monitor(
@@ -175,6 +191,12 @@ FOUND: dict[str, Any] = {
             table(), metric="brier", outcome="y", score="s", features=["x"], cluster="u", min_size=5, rng=0
         ).shrunk(),
         "shrunk: the result has no groups",
+    ),
+    "a metric as reference": (
+        lambda: iso.monitor(
+            table(), metric="tpr", outcome="y", prediction="p", groups="g", batch="f", reference=WRONG_REFERENCE
+        ),
+        "reference: Metric",
     ),
     "a region of one group": (
         lambda: iso.certify(

@@ -238,6 +238,17 @@ def test_a_favored_subgroup_is_found_on_request() -> None:
 # ---- all rows
 
 
+def test_a_subgroup_and_all_others_are_one_finding() -> None:
+    i = np.arange(2_000)
+    data = {
+        "sex": np.where(i % 2, "f", "m"),
+        "region": i // 2 % 3,
+        "y": (i * 7 % 10 < np.where(i % 2, 3, 6)).astype(int),
+    }
+    result = found(data, prediction="y", features=["sex", "region"], side="both")
+    assert len({"sex=f", "sex=m"} & set(result.labels)) == 1
+
+
 def test_all_rows_count_every_subgroup_by_fishers_test() -> None:
     data = reference_table()
     features = [

@@ -532,6 +532,24 @@ def test_small_groups_and_batches_are_withheld() -> None:
     published.plot()
 
 
+def test_looks_on_both_sides_of_a_small_batch_are_not_both_published() -> None:
+    """Three people of one group are counted in the third batch: the second and the third look would tell of them."""
+    place = np.arange(900)
+    batch, other = place // 180, np.where((place // 180 == 2) & (place % 60 != 1), 0, place % 3)
+    table = pl.DataFrame({"g": np.where(other == 0, "a", "b"), "p": place % 7 < 3, "b": batch})
+    result = iso.monitor(table, metric="selection_rate", prediction="p", groups="g", batch="b")
+    place_b = result.labels.index("g=b")
+    assert 0 < result.batch_n[2, place_b] < 10
+    published = result.published(10)
+    looks = np.isfinite(published.disparity_by_batch).all(axis=1)
+    assert looks.tolist() == [True, False, True, True, True]
+    to_date = np.cumsum(result.batch_n, axis=0)
+    assert (np.diff(to_date[looks], axis=0) >= 10).all()
+    assert np.isnan(published.batch_n[1:3]).all()  # the sum of all batches would give the missing number
+    assert np.isfinite(published.batch_n[[0, 3, 4]]).all()
+    np.testing.assert_array_equal(published.n, result.n)
+
+
 def test_the_state_file_has_sums_and_no_row(tmp_path: Path) -> None:
     watch = iso.Monitor(**OPTIONS | {"groups": "g"}, cluster="person")
     one_by_one(watch, TABLE.with_columns(person="person " + pl.col("person").cast(str)))

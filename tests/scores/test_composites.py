@@ -37,6 +37,15 @@ def test_users_decide_the_variance() -> None:
     np.testing.assert_allclose(same.pvalues, once.pvalues, atol=0.02)
 
 
+def test_a_line_counts_as_so_many_rows() -> None:
+    data = two_scores(300)
+    counted = composite_parity(data | {"k": np.full(data["g"].size, 3)}, **ROLES, count="k")
+    copies = composite_parity({name: np.repeat(values, 3) for name, values in data.items()}, **ROLES)
+    np.testing.assert_allclose(counted.disparity, copies.disparity, rtol=1e-9)
+    np.testing.assert_allclose(counted.pvalues, copies.pvalues, rtol=1e-9)
+    assert counted.pvalue == pytest.approx(copies.pvalue)
+
+
 def test_rows_without_a_user_are_no_rows() -> None:
     """They shape neither the axis of scores nor the vote of the first user, and are counted by what they stand for."""
     data: dict[str, Any] = two_scores(400)

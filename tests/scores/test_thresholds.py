@@ -139,7 +139,7 @@ def test_a_group_without_events(target: Any) -> None:
 
 @pytest.mark.parametrize("target", ["selection_rate", "tpr", "outcome_at_margin"])
 def test_numbers_of_rows_are_without_weights(target: str) -> None:
-    data = margins(3_000, power=2.0)
+    data = margins(1_000, power=2.0)
     groups, size = np.unique(data["g"], return_counts=True)
     heavy = data | {"w": np.where(data["g"] == groups[0], 2.0, 0.2), "n": np.full(data["s"].size, 3)}
     ask: dict[str, Any] = AT_HALF | {"resamples": 100, "rng": 0, "target": target, "weight": "w"}
@@ -398,7 +398,7 @@ def test_thresholds_with_tied_scores_say_so() -> None:
     assert "could not be kept" in found.warnings[0]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_flat_outcomes_cannot_be_made_equal(seed: int) -> None:
     data = rated(lambda s, g: np.where(g == "a", 0.3, 0.6), seed=seed)
     for direction in ("both", "raise", "lower"):
@@ -472,9 +472,9 @@ def test_thresholds_of_groups_without_events() -> None:
         equalize_thresholds(one, **AT_HALF, target="selection_rate", user="m")
 
 
-@pytest.mark.parametrize("threshold", [np.float32(0.5), np.float64(0.5), np.array(0.5)[()]])
+@pytest.mark.parametrize("threshold", [np.float32(0.5), np.array(0.5)[()]])
 def test_thresholds_of_numpy_are_numbers(threshold: Any) -> None:
-    data, ask = rated(rising, n=3_000), AT_HALF | {"resamples": 100}
+    data, ask = rated(rising, n=1_000), AT_HALF | {"resamples": 100}
     plain = equalize_thresholds(data, **ask)
     found = equalize_thresholds(data, **(ask | {"threshold": threshold}))
     np.testing.assert_array_equal(found.thresholds, plain.thresholds)

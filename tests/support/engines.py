@@ -15,11 +15,11 @@ Columns = Mapping[str, Any]
 Engine = Callable[[Columns], Any]
 
 
-_EXPECTED: dict[tuple[object, ...], tuple[Columns, Any]] = {}
+_EXPECTED: dict[tuple[object, ...], tuple[Any, Any]] = {}
 
 
-def expected(call: Callable[..., Any], columns: Columns, **options: Any) -> Any:
-    """The answer of a call for a mapping of columns, computed once for all engines."""
+def expected(call: Callable[..., Any], columns: Any, **options: Any) -> Any:
+    """The answer of a call about a table in memory, computed once for all engines."""
     key = (call, id(columns), repr(options))
     if key not in _EXPECTED:
         _EXPECTED[key] = (columns, call(columns, **options))  # the columns stay alive, and so their id is not reused

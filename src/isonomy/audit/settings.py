@@ -79,14 +79,18 @@ def expand(value: Any, facts: dict[str, str], path: Keys = ()) -> Any:
         if not text:
             lack = "is empty." if name in os.environ else f"is not in the environment.{near(name, os.environ)}"
             raise ConfigError(f"{where}: the variable {name} {lack}")
-        if path[:2] in _PLACES and ".." in re.split(r"[/\\]", text):
-            raise ConfigError(f"{where}: {name} is {shown(text)}; a variable in a path may not contain '..'.")
         if path == ("data", "query") and not _IN_SQL.fullmatch(text):
             raise ConfigError(f"{where}: {name} is {shown(text)}; allowed in a query: letters, digits and . : + - _.")
         facts[f"Variable: {name}"] = text
         return text
 
-    return _VARIABLE.sub(content, value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    text = _VARIABLE.sub(content, value)
+    upward = [re.split(r"[/\\]", part).count("..") for part in (value, text)]
+    if path[:2] in _PLACES and upward[1] > upward[0]:  # also if several variables add it together
+        raise ConfigError(f"{key_text(path)}: {shown(text)}; a variable in a path may not add '..'.")
+    return text
 
 
 def _read(text: str, old: object) -> object:

@@ -11,7 +11,7 @@ import os
 import re
 import textwrap
 import tomllib
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.resources import files
@@ -129,7 +129,10 @@ def guess(columns: tuple[Profile, ...], field: Field | None = None) -> Guess:
     design = {role: name for role in _WORDS["design"] if (name := _designed(role, free))}
     instead = _INSTEAD if "user" in roles else ""
     checks += [_WORDS["design_checks"][role].format(toml(name), instead) for role, name in design.items()]
-    special = _column_named(_WORDS["fields"].get(field or "", ""), {c.name for c in free})
+    names = [
+        (near, c.name) for c in free if (near := _closeness(c.name, _WORDS["fields"].get(field or "", ""))) is not None
+    ]
+    _, special = min(names, default=(0, ""))
     free = [column for column in free if column.name not in {special, *design.values()}]
     if "prediction" in roles and "outcome" not in {*roles, *undecided}:
         pairs = [column for column in free if column.levels > 1 and _two_valued(column)][:_MOST]
@@ -317,11 +320,6 @@ def _reason(column: Profile) -> str:
     return "numbers whose meaning the name does not reveal"
 
 
-def _describes(column: Profile) -> bool:
-    """Whether subgroups can be made of a column: of numbers, or of a few values."""
-    return column.kind in ("binary", "number") or (column.kind == "text" and column.levels <= FEW)
-
-
 def _obstacle(roles: set[str], groups: tuple[str, ...], field: Field | None) -> str:
     """Why nothing can be tested, in a sentence; empty if something can."""
     testable = _NEEDED.get(field or "", ({"prediction"}, {"outcome", "score"}, {"effect", "treatment", "outcome"}))
@@ -367,12 +365,6 @@ def compared(data: Path, guessed: Guess) -> Guess:
         "nobody": f"{name} is the same for everybody with the same {toml(decision.column)}: no test compares the two.",
     }[known]
     return replace(guessed, known=known, checks=(*guessed.checks, *filter(None, [check])))
-
-
-def _column_named(words: str, names: Collection[str]) -> str:
-    """The column with the most informative of these names; empty if there is none."""
-    near = [(place, name) for name in sorted(names) if (place := _closeness(name, words)) is not None]
-    return min(near)[1] if near else ""
 
 
 # ---- the file
@@ -463,7 +455,14 @@ def _text(path: str, folder: str, columns: tuple[Profile, ...], guessed: Guess, 
         rate=rate,
         labeled=labeled,
         observed=observed,
-        features=[c.name for c in columns if c.name in grouped | unused and c.levels > 1 and _describes(c)],
+        # Subgroups can be made of numbers, or of a few values.
+        features=[
+            c.name
+            for c in columns
+            if c.name in grouped | unused
+            and c.levels > 1
+            and (c.kind in ("binary", "number") or (c.kind == "text" and c.levels <= FEW))
+        ],
         factors=factors,
         field=field or "",
         unit_score=score is not None and any(c.unit for c in columns if c.name == score.column),

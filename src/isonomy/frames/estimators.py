@@ -159,11 +159,6 @@ def eager(X: object) -> Eager | None:
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
-def names_of(X: object) -> list[str] | None:
-    frame = eager(X)
-    return None if frame is None else frame.columns
-
-
 def target(y: object) -> object:
     """y in a form that numpy can hold: integers of 128 bits and decimals as floats."""
     refuse_endless("y", y)

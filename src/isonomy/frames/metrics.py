@@ -243,7 +243,7 @@ def listed(metric: str | Metric | Sequence[str | Metric]) -> tuple[str | Metric,
 
 
 def shared_cells(requests: Sequence[Request]) -> Request | None:
-    """One request whose pass serves all of them; None if they differ in more than their 0/1 columns."""
+    """One request whose pass serves all of several; None if they differ in more than their 0/1 columns."""
     binary = {role: column for request in requests for role, column in request.binary.items()}
     plain = all(isinstance(column, str) or role in _BOTH for role, column in binary.items())
     alike = all(
@@ -252,7 +252,7 @@ def shared_cells(requests: Sequence[Request]) -> Request | None:
         for role, column in binary.items()
     )
     simple = not any(request.numeric or request.values for request in requests)
-    return replace(requests[0], binary=binary) if plain and alike and simple else None
+    return replace(requests[0], binary=binary) if len(requests) > 1 and plain and alike and simple else None
 
 
 # The columns of a custom metric, which differ between metrics.

@@ -286,7 +286,7 @@ class ProxyRows:
             total = {name: value * times for name, value in psi.items()}
             staged, times = aggregate(frame, {"cluster": nw.col("cluster")}, total), constant(1.0)
         staged = staged.with_columns(*((nw.col(name) * nw.col(name)).alias(f"{name} squared") for name in psi))
-        sums = {}
+        sums = dict[str, nw.Expr]()
         for name in psi:
             square = nw.col(f"{name} squared")
             sums |= {f"2 {name}": square, f"4 {name}": square * square}

@@ -35,7 +35,8 @@ Entries = tuple[IntArray, FloatArray]  # places of an array, and the numbers to 
 Work = Callable[[Mapping[str, AnyArray]], Iterable[Entries]]
 
 COUNT = "__count"
-ENGINES = ("duckdb", "_duckdb", "pyspark", "py4j", "ibis")  # their errors concern the table, not this package
+# The errors of these concern the table, not this package; those of polars, a type of the engine that it lacks.
+ENGINES = ("duckdb", "_duckdb", "pyspark", "py4j", "ibis", "polars")
 PART_ROWS = 2**20  # rows of one part: a Spark worker holds their columns
 _PLACE, _VALUE = "place", "value"
 

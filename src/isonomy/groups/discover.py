@@ -628,7 +628,7 @@ def no_lines(rows: CodedRows, plan: DiscoverPlan) -> dict[str, Any]:
     any_subgroup, every = Subgroup(rows.literals.every[:1], 0.0, 0.0, 0.0), np.arange(rows.value.size)
     part, tests, comparison = tested(rows, every, [any_subgroup], plan, plan.alpha)
     part["adjusted_pvalue"] = part["pvalue"]
-    return {name: lines_of(values, ()) for name, values in judged(part, tests, comparison, "", ()).items()}
+    return {name: lines_of([values], []) for name, values in judged(part, tests, comparison, "", ()).items()}
 
 
 def count_every(rows: CodedRows, plan: DiscoverPlan) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -662,24 +662,18 @@ def within_everywhere(every: Crossed, outcome: Outcome, plan: DiscoverPlan) -> b
 
 def joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The subgroups of both halves, one after the other."""
-    columns: dict[str, Any] = {}
-    for name, first in parts[0].items():
-        values = [part[name] for part in parts]
-        if isinstance(first, DesignEffect):
-            pieces = ([getattr(value, part.name) for value in values] for part in fields(DesignEffect))
-            columns[name] = DesignEffect(*map(np.concatenate, pieces))
-        elif first is not None:
-            columns[name] = sum(values, ()) if isinstance(first, tuple) else np.concatenate(values, axis=-1)
-    return columns
+    return {name: lines_of([part[name] for part in parts]) for name in parts[0]}
 
 
-def lines_of(values: Any, lines: Sequence[int] | IntArray) -> Any:
-    """Some lines of a column, or of the design."""
-    if isinstance(values, DesignEffect):
-        return DesignEffect(*(lines_of(getattr(values, part.name), lines) for part in fields(DesignEffect)))
-    if isinstance(values, np.ndarray):
-        return values[..., np.asarray(lines, dtype=np.intp)]
-    return None if values is None else tuple(values[i] for i in lines)
+def lines_of(parts: Sequence[Any], lines: Any = slice(None)) -> Any:
+    """Some lines of a column, or of the design, that is in parts."""
+    if isinstance(parts[0], DesignEffect):
+        pieces = ([getattr(part, field.name) for part in parts] for field in fields(DesignEffect))
+        return DesignEffect(*(lines_of(piece, lines) for piece in pieces))
+    if isinstance(parts[0], tuple):
+        every = np.fromiter((value for part in parts for value in part), dtype=object)
+        return tuple(every[lines])
+    return None if parts[0] is None else np.concatenate(parts, axis=-1)[..., lines]
 
 
 # ---- decide
@@ -706,7 +700,7 @@ def decide(columns: Mapping[str, Any], facts: Mapping[str, Any], rows: CodedRows
     groups = plan.source.labels.named([group for group, _ in named])
     worse = (columns["disparity"] > link.equal) == (plan.better == "lower")
     direction = np.where(shown, np.where(worse, words.DISFAVORED, words.FAVORED), "")
-    kept = {name: lines_of(values, order) for name, values in columns.items()}
+    kept = {name: lines_of([values], order) for name, values in columns.items()}
     mass = Outcome(rows.value, rows.mass).sums[0]
     certified = facts["certified"] and not shown.any()
     return kept | {
@@ -761,7 +755,7 @@ class DiscoverResult(FlagResult):
     ``counted`` that of all subgroups that could have been named (``evidence="all"``).
     """
 
-    never_shown = discover_words.LIMITS
+    never_shown, headline = discover_words.LIMITS, Evidence.headline
 
     people: FloatArray = column("Share of all rows", name="share")
     found: tuple[str, ...] = column("Found in half", withheld=False)
@@ -814,12 +808,6 @@ class DiscoverResult(FlagResult):
         """Whether anything was tested; a search in which nothing stands out is an answer too."""
         return not self.labels or bool(np.isfinite(self.pvalue).any())
 
-    def headline(self) -> str:
-        """The verdict as a sentence."""
-        if not self.answered:
-            return Evidence.headline(self)
-        return self.definition.verdict(self.verdict.value, beyond=self.tolerance is not None)
-
     def findings(self) -> tuple[str, ...]:
         """An overview, then the subgroups, worst first, and how they were tested."""
         known = np.flatnonzero(np.isfinite(self.pvalue)).tolist()
@@ -847,7 +835,7 @@ class DiscoverResult(FlagResult):
                 listed.append(i)
         if len(listed) == len(self.labels):
             return self
-        chosen = {n: lines_of(getattr(self, n), listed) for n in (*self.declared(), "groups", "conditions", "design")}
+        chosen = {n: lines_of([getattr(self, n)], listed) for n in (*self.declared(), "groups", "conditions", "design")}
         hidden = set(self.labels) - {self.labels[i] for i in listed}
         chosen["within"] = tuple("" if label in hidden else label for label in chosen["within"])
         if self.verdict is Verdict.VIOLATION and Verdict.VIOLATION not in chosen["verdicts"]:

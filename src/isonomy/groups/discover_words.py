@@ -77,7 +77,7 @@ def finding(r: DiscoverResult, i: int) -> str:
     if r.again[i]:
         text += " The other half of the rows led to nearly the same subgroup."
     if r.within[i]:
-        text += f" Most of these rows also belong to {r.within[i]}."
+        text += f" At least 80 % of these rows also belong to {r.within[i]}."
     return text
 
 

@@ -284,7 +284,7 @@ class ComparisonPlan(Plan):
     @cached_property
     def shared(self) -> Request | None:
         """One request for all metrics that need counts, if one pass can serve them."""
-        return shared_cells(self.counted) if len(self.counted) > 1 else None
+        return shared_cells(self.counted)
 
     @property
     def one_pass(self) -> bool:

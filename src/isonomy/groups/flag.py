@@ -25,7 +25,7 @@ from isonomy.groups.proxy import ProxyPlan, flag_by_proxy, flag_columns
 from isonomy.groups.shrunk import ShrunkResult, Toward, shrink
 from isonomy.inference import Verdict, conclude, inside, rejected
 from isonomy.inference.decide import Alternative, Decisions
-from isonomy.inference.effect import Against, Bent, Effect, Hypothesis, Rescaled, too_skewed
+from isonomy.inference.effect import Against, Bent, Effect, Hypothesis, Rescaled, Wald, too_skewed
 from isonomy.inference.multiplicity import adjust as adjust_pvalues
 from isonomy.inference.multiplicity import false_discoveries, intersections, max_t, siblings
 from isonomy.numerics.arrays import BoolArray, FloatArray, ObjectArray
@@ -288,6 +288,11 @@ class FlagPlan(ComparisonPlan):
 
 # ---- estimate
 
+# A skewed group is judged only if its p-value is this small, relative to alpha, with the variance of all rows if its
+# own is smaller: a group that lacks the rare large amounts has hardly any. With several groups it must be smaller: for
+# 20 lognormal rows its probability falls only with its eighth root.
+OVERWHELMING, ROOT = 1e-3, 8.0
+
 
 def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str, Any], dict[str, Any]]:
     """Compare each group with its reference and test it, for all metrics; NaN for groups that are not tested.
@@ -349,6 +354,11 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
             skewed[where] |= inner.lopsided(plan.alpha, among)
         if isinstance(inner, Corrected):
             uncorrected += [str(groups[i]) for i in where[np.isnan(inner.factor)]]
+    if plan.hypothesis is not None:
+        with np.errstate(all="ignore"):
+            widened = Wald(disparity, error / np.sqrt(moments.narrow), effects.df)
+            largest = np.maximum(pvalue, widened.test(plan.hypothesis)[1])
+            skewed &= ~(largest <= OVERWHELMING * plan.alpha / max(among, 1) ** ROOT)
     facts = [
         (m.name, m.binary, kind in RATES, kind in ERRORS)
         for m, kind in zip(plan.measures, listed(plan.metric), strict=True)
@@ -441,10 +451,6 @@ def _draws(
 # ---- decide
 
 
-# The p-value of a skewed group decides only if it is this small, relative to alpha. In simulations of lognormal groups
-# of at least 20 rows at the edge of a tolerance, true hypotheses have such a p-value in at most 0.6 % of tables. With
-# several groups it must be smaller: for 20 lognormal rows its probability falls only with its eighth root.
-OVERWHELMING, ROOT = 1e-3, 8.0
 POINT = 0.01  # a percentage point, or about one percent of a ratio
 
 
@@ -493,8 +499,7 @@ def conclude_groups(
     A group with too few rows for so skewed a metric has no verdict, unless its p-value is overwhelming.
     """
     tested, statistic, low, high = tests["tested"], columns["statistic"], columns["ci_low"], columns["ci_high"]
-    number = 1 if plan.adjust == "none" else max(np.unique(tests["same"][tested]).size, 1)
-    skewed = tests["skewed"] & ~(columns["pvalue"] <= OVERWHELMING * plan.alpha / number**ROOT)
+    skewed = tests["skewed"]
     side = "two-sided" if plan.hypothesis is None else plan.hypothesis.side
     within = inside(plan.link.delta(low), plan.link.delta(high), plan.link.reach(plan.tolerance), side)
     shown = conclude(

@@ -32,7 +32,7 @@ from isonomy.numerics.arrays import BoolArray, FloatArray, ObjectArray
 from isonomy.numerics.roots import bisection
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import normal_isf, normal_sf
-from isonomy.results import Columns, Evidence, Note, Plan, Provenance, column, note_if
+from isonomy.results import Columns, Evidence, Movement, Note, Plan, Provenance, column, note_if, phrases
 from isonomy.results.evidence import as_frame
 
 FEWEST_DF = 9.0  # degrees of freedom below which a variance rests on fewer than ten effective rows or clusters
@@ -102,7 +102,7 @@ class ProxyPlan(Plan):
     @property
     def unequal(self) -> str:
         """ "weighted" for a share of 0, "linear" for 1: each can show only one side of a tolerance."""
-        return {(0.0,): "weighted", (1.0,): "linear"}.get(self.proxy.shares, "")
+        return "weighted" if self.proxy.shares == (0.0,) else "linear" if self.proxy.shares == (1.0,) else ""
 
 
 def plan_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any], **chosen: Any) -> ProxyPlan:
@@ -348,8 +348,8 @@ def estimate(rows: ProxyRows, plan: ProxyPlan) -> tuple[dict[str, Any], Answer, 
     if proxy.random:
         right, enough = points["validated"], rows.rows[1:] >= FEWEST_KNOWN
         enough = enough & (plan.reference < 0 or enough[plan.reference])
-        ends = dict(zip(("", "_low", "_high"), (disparity(right), *right.effect.limits(plan.alpha)), strict=True))
-        columns |= {f"validated{end}": np.where(enough, part, np.nan) for end, part in ends.items()}
+        parts = dict(zip(("", "_low", "_high"), (disparity(right), *right.effect.limits(plan.alpha)), strict=True))
+        columns |= {f"validated{end}": np.where(enough, part, np.nan) for end, part in parts.items()}
     return columns, answer, bracket
 
 
@@ -595,6 +595,10 @@ class ProxyEvidence(Evidence):
         rest = ["group", *(name for name in columns if name not in first)]
         pages = {words.NUMBERS: first, words.FURTHER: rest}
         return {title: {name: columns[name] for name in names} for title, names in pages.items()}
+
+    def movement(self) -> Movement | str:
+        """The numbers that two audits compare; a range has none."""
+        return phrases.VERDICTS_ALONE if self.ranged else Evidence.movement(self)
 
     def sensitivity(self, backend: str | None = None) -> Any:
         """The disparity, its interval and its p-value for each share gamma, one row per group and share.

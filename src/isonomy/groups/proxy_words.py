@@ -50,8 +50,8 @@ IDLE = ("table", "n", "selected", "shortfall", "shortfall_parity", "bound_low", 
 HEADINGS = {"estimate": "Estimate", "reference": "Reference", "disparity": "Point estimate", "n": "Expected members"}
 NUMBERS, FURTHER = "The numbers", "What the probabilities tell"
 # The columns of the first of these tables, without the range if there is only a point, and the reverse.
-PAGE = ("group", "against", "low", "high", "disparity", "estimate", "reference", "ci_low", "ci_high", "adjusted_pvalue")
-PAGE += ("verdict", "direction", "status", "tipping", "expected")
+PAGE: tuple[str, ...] = ("group", "against", "low", "high", "disparity", "estimate", "reference", "ci_low", "ci_high")
+PAGE += ("adjusted_pvalue", "verdict", "direction", "status", "tipping", "expected")
 SAMPLE = 500  # people whose groups might be asked for
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import altair as alt
 import numpy as np
@@ -23,14 +24,25 @@ def over_time(result: MonitorResult) -> alt.TopLevelMixin:
     names, places = result.batch_names, np.arange(len(result.batch_names))
     thin = theme.thin(places.size, max(2, theme.MAXIMUM_POINTS // max(1, len(order))))
     equal = 0.0 if result.scale == "difference" else 1.0
-    rows = [_series(result, j, thin) for j in order]
-    labels = [theme.short(result.names[j]) for j in order]
+    series = {
+        "disparity": result.disparity_by_batch,
+        "low": result.low_by_batch,
+        "high": result.high_by_batch,
+        "batch_disparity": result.batch_disparity,
+    }
     wide = max(1, places.size // 8)
-    axis = alt.Axis(values=places[::wide].tolist(), labelExpr=f"{_names(names)}[datum.value]", labelAngle=-30)
+    axis = alt.Axis(
+        values=places[::wide].tolist(),
+        labelExpr=f"{json.dumps([theme.short(name, 20) for name in names])}[datum.value]",
+        labelAngle=-30,
+    )
     x = alt.X("place:Q", title="batch", axis=axis, scale=alt.Scale(nice=False, padding=8))
     y = alt.Y("disparity:Q", title=f"disparity to date{f', in {unit}' if unit else ''}", axis=charts.hundredths(unit))
     panels = []
-    for label, j, columns in zip(labels, order, rows, strict=True):
+    for j in order:
+        columns: dict[str, Any] = {"place": thin.tolist(), "batch": [names[t] for t in thin]}
+        for name, values in series.items():
+            columns[name] = np.where(np.isfinite(line := values[thin, j]), line, np.nan).tolist()
         base = alt.Chart(theme.data(columns)).encode(x=x)
         layers: list[alt.Chart] = []
         if result.tolerance is not None:
@@ -63,31 +75,13 @@ def over_time(result: MonitorResult) -> alt.TopLevelMixin:
                 ).encode(x="place:Q", y="top:Q")
             )
         cut = charts.of_all(len(order), len(result.groups), "groups, worst first") if j == order[0] else ""
-        panels.append(alt.layer(*layers).properties(width=480, height=140, title=f"{label}{cut}"))
+        panels.append(
+            alt.layer(*layers).properties(width=480, height=140, title=f"{theme.short(result.names[j])}{cut}")
+        )
     return theme.finish(alt.vconcat(*panels))
-
-
-def _series(result: MonitorResult, j: int, thin: np.ndarray) -> dict[str, list[object]]:
-    values = {
-        "disparity": result.disparity_by_batch,
-        "low": result.low_by_batch,
-        "high": result.high_by_batch,
-        "batch_disparity": result.batch_disparity,
-    }
-    columns: dict[str, list[object]] = {"place": thin.tolist(), "batch": [result.batch_names[t] for t in thin]}
-    for name, part in values.items():
-        line = part[thin, j]
-        columns[name] = np.where(np.isfinite(line), line, np.nan).tolist()
-    return columns
 
 
 def _rule(places: list[float], dash: list[int]) -> alt.Chart:
     return (
         alt.Chart(theme.data({"place": places})).mark_rule(color=theme.PALETTE[1], strokeDash=dash).encode(x="place:Q")
     )
-
-
-def _names(names: tuple[str, ...]) -> str:
-    import json
-
-    return json.dumps([theme.short(name, 20) for name in names])

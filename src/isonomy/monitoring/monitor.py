@@ -399,7 +399,7 @@ class MonitorPlan(Plan):
             f"reference: {reference!r} is not allowed in monitor; the best group may change from batch to batch. Give "
             "'rest', a group or a number.",
         )
-        named = reference in ("rest", "population") if isinstance(reference, str) else Number().admits(number)
+        named = reference in ("rest", "population") if isinstance(reference, str) else number is not None
         if not named and self.group is None:
             raise UnknownOption("reference", reference, ("rest", "population", "a number", "a mapping"))
         empty = isinstance(reference, Mapping) and not reference
@@ -444,7 +444,7 @@ class MonitorPlan(Plan):
     @property
     def number(self) -> float | None:
         """The reference, if it is a number."""
-        return None if isinstance(self.reference, (str, Mapping, Group)) else float(self.reference)
+        return float(self.reference) if Number().admits(self.reference) else None  # type: ignore[arg-type]
 
     @cached_property
     def group(self) -> Group | None:
@@ -485,17 +485,19 @@ class MonitorPlan(Plan):
         return tuple(batch_request(self, measure) for measure in self.measures)
 
     @cached_property
+    def counted(self) -> tuple[Request, ...]:
+        return tuple(r for r, m in zip(self.metric_requests, self.measures, strict=True) if m.binary)
+
+    @cached_property
     def shared(self) -> Request | None:
-        counted = [r for r, m in zip(self.metric_requests, self.measures, strict=True) if m.binary]
-        return shared_cells(counted) if len(counted) > 1 else None
+        return shared_cells(self.counted)
 
     @property
     def requests(self) -> tuple[Request, ...]:
         """The grouped passes; those of people are made by person, and not shared."""
         if self.source.cluster is not None:
-            return self.metric_requests[:0]
-        counted = [r for r, m in zip(self.metric_requests, self.measures, strict=True) if m.binary]
-        return tuple(counted) if self.shared is None else (self.shared,)
+            return ()
+        return self.counted if self.shared is None else (self.shared,)
 
 
 # ---- read: see `isonomy.monitoring.read`
@@ -971,14 +973,28 @@ class MonitorResult(Evidence):
         return phrases.VERDICTS_ALONE
 
     def suppressed(self, minimum: int, also: Any = ()) -> Self:
-        """As in `Evidence`; looks and batches with fewer rows of a group are withheld too."""
+        """As in `Evidence`; looks and batches with fewer rows of a group are withheld too.
+
+        So are looks after which fewer rows of a group were counted until the next look that is published: both
+        together would tell about these rows.
+        """
         hidden = Evidence.suppressed(self, minimum, also)
         small = {name: getattr(hidden, name).copy() for name in BY_BATCH}
-        to_date = np.zeros_like(hidden.batch_n)
+        to_date, published = np.zeros_like(hidden.batch_n), np.isfinite(hidden.n)
+        look = np.ones(len(self.batch_names), dtype=bool)
+        alone = look.copy()  # batches between two looks that are published
         for first, last in zip((0, *self.restarts), (*self.restarts, len(self.batch_names)), strict=True):
             to_date[first:last] = np.cumsum(self.batch_n[first:last], axis=0)
+            following = last - 1
+            for t in range(last - 2, first - 1, -1):
+                added = (to_date[following] - to_date[t])[published]
+                look[t] = not ((added > 0) & (added < minimum)).any()
+                following = t if look[t] else following
+            alone[first:last] = look[first:last] & np.append(True, look[first : last - 1])[: last - first]
         for name, values in small.items():
-            values[(self.batch_n if name in ("batch_n", "batch_disparity") else to_date) < minimum] = np.nan
+            by_batch = name in ("batch_n", "batch_disparity")
+            values[(self.batch_n if by_batch else to_date) < minimum] = np.nan
+            values[~(alone if by_batch else look)] = np.nan
         return replace(hidden, **small)
 
     def plot(self) -> alt.TopLevelMixin:

@@ -32,7 +32,6 @@ from isonomy.frames.estimators import (
     eager,
     known_columns,
     levels,
-    names_of,
     outcomes,
     read_columns,
     refuse_empty,
@@ -499,7 +498,7 @@ class MultiObjectiveCalibrator(GroupEstimator, TransformerMixin, MultiOutputMixi
 
     def _score_columns(self, X: object, outcomes: int) -> tuple[Column, ...]:
         """The score columns; by default the first that are neither group nor user."""
-        names = names_of(X)  # a lazy table is refused before its columns are read
+        names = getattr(eager(X), "columns", None)  # a lazy table is refused before its columns are read
         if self.scores is not None:
             return as_tuple(self.scores)
         shape: tuple[int, ...] = getattr(X, "shape", ())

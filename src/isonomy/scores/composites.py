@@ -7,7 +7,7 @@ weighted outcome better.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
@@ -233,8 +233,8 @@ def read(plan: CompositePlan) -> tuple[list[list[VoteMoments]], RowVotes]:
             f"data: {votes.vote.size:,} rows; composite scores are compared on at most {MOST_ROWS:,}. Use a sample of "
             "users."
         )
-    user = np.arange(votes.vote.size) if votes.user is None else votes.user
     score, outcome = both_columns(votes, plan)
+    lines = np.ones(votes.vote.size) if votes.lines is None else votes.lines
     tables = []
     for partition in votes.partitions:
         groups, codes = table_groups(partition)
@@ -242,10 +242,12 @@ def read(plan: CompositePlan) -> tuple[list[list[VoteMoments]], RowVotes]:
         for weight in plan.composites:
             s, y = score @ weight, outcome @ weight
             binary = bool(np.all(y * (1 - y) == 0))
-            lines = (codes, s, y, votes.vote, votes.lines, user)
-            composites.append(
-                VoteMoments.from_rows(partition.title, groups, binary, votes.axis(s), *lines, products=False)
-            )
+            table, rows = (partition.title, groups, binary, votes.axis(s)), (codes, s, y)
+            moments = VoteMoments.from_rows(*table, *rows, votes.vote, votes.lines, votes.user, products=False)
+            if votes.user is None:  # products of different composites need the rows; k equal rows add up to one line
+                vote, line = votes.vote / np.sqrt(lines), np.arange(lines.size)
+                moments = replace(moments, tables=VoteMoments.from_rows(*table, *rows, vote, user=line).tables)
+            composites.append(moments)
         tables.append(composites)
     return tables, votes
 

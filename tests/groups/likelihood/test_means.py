@@ -22,6 +22,16 @@ def test_real_likelihood_of_zeros_and_ones_is_the_binary_one() -> None:
     assert real(values).statistic(means, index) == pytest.approx(Binary([30], [9]).statistic(means, index), rel=1e-11)
 
 
+def test_rows_that_deviate_equally_carry_the_spread() -> None:
+    values = np.repeat([-2.0, 0.0, 2.0], [5, 90, 5])
+    assert real(values).carrying == pytest.approx(0.1, rel=1e-12)
+    assert real(np.array([-2.0, 0.0, 2.0]), weights=np.array([5.0, 90.0, 5.0])).carrying == pytest.approx(
+        0.1, rel=1e-12
+    )
+    exponential = np.random.default_rng(0).exponential(size=200_000)
+    assert real(exponential).carrying == pytest.approx((2.0 / np.e) ** 2, rel=0.02)
+
+
 @pytest.mark.parametrize("ones", [0, 1, 7, 10])
 def test_binary_curve_agrees_with_the_closed_form_along_its_length(ones: int) -> None:
     group = Binary([10], [ones])

@@ -74,6 +74,18 @@ def test_no_verdict_rests_on_few_skewed_rows() -> None:
     assert iso.flag(table, **(options | {"reference": -9.0})).verdicts[1] == "violation"
 
 
+def test_a_group_without_the_rare_amounts_is_not_judged_by_its_own_variance() -> None:
+    rng = np.random.default_rng(7)
+    table = grouped(rng.normal(1.0, 0.3, size=(4, 300)))
+    table["v"][300:] += np.where(rng.random(900) < 0.02, 30.0, 0.0)  # group 0 has none of the large ones
+    result = iso.flag(table, metric=VALUE, groups="g", reference={"g": 3})
+    line = result.labels.index("g=0")
+    assert result.pvalue[line] < 1e-3
+    assert (result.status[line], str(result.verdicts[line])) == ("skewed", "inconclusive")
+    table["v"][:300] -= 10.0
+    assert iso.flag(table, metric=VALUE, groups="g", reference={"g": 3}).verdicts[line] == "violation"
+
+
 def contribution(x: Any) -> Contribution:
     """Groups of equal size, one row each."""
     n = np.full(len(x), float(x.shape[1]))

@@ -292,8 +292,9 @@ class Solver:
             base = sums.influence / (value.size if sums.weight is None else sums.weight.sum())
         else:
             reached = inside if sums.in_reference is None else inside & sums.in_reference
-            mass = sums.mass[reached]
-            base = np.where(reached, (value - np.average(value[reached], weights=mass)) / mass.sum(), 0.0)
+            mass, base = sums.mass[reached], np.zeros(value.size)
+            if mass.size:  # a metric may count no row of the reference
+                base[reached] = (value[reached] - np.average(value[reached], weights=mass)) / mass.sum()
         return Influence.from_groups(codes, within, groups, base[:, None], np.full((1, groups), -1.0), reached)
 
     def _functional_influence(self, side: Side) -> Influence:
@@ -568,10 +569,14 @@ def likelihoods(solvers: Sequence[Solver]) -> Parts:
 
 
 class ErrorMoments(NamedTuple):
-    """The third moment and the variance of each difference, Welch's degrees of freedom, and the bend of skewed ones."""
+    """The third moment and the variance of each difference, Welch's degrees of freedom, and the bend of skewed ones.
+
+    ``narrow`` is the share of that variance that the rows of the two sides show themselves.
+    """
 
     third: FloatArray
     variance: FloatArray
+    narrow: FloatArray
     df: FloatArray
     bend: Bend
 
@@ -583,7 +588,7 @@ def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: i
     the worst of its pairs. The degrees of freedom of pairs and of strata are part of their law. Clusters and
     comparable people have no law for skewed differences, nor has a likelihood that the call chose.
     """
-    third, variance, df = np.tile([[0.0], [1.0], [np.inf]], tested.size)
+    third, variance, narrow, df = np.tile([[0.0], [1.0], [1.0], [np.inf]], tested.size)
     law = Bend(np.zeros((2, tested.size)), np.zeros((2, tested.size)), np.zeros(tested.size, dtype=bool))
     start = 0
     for solver in solvers:
@@ -599,6 +604,7 @@ def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: i
             mine, theirs = (Contribution(*(part[local] for part in half)) for half in plain.contributions(side))
             whole, best = combined([mine, theirs]), solver.reference.to.best
             third[places], variance[places] = whole[:2]
+            narrow[places] = np.sum(np.nan_to_num([mine.variance, theirs.variance]), axis=0) / whole.variance
             pairs = every_pair(local.size) if best and local.size > 1 else None
             if pairs is not None:
                 thirds, variances = (part[pairs[0]] + part[pairs[1]] for part in whole[:2])
@@ -612,7 +618,7 @@ def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: i
                 share, corrected = side.means.carrying, side.strata is None
                 bent = bend(mine, theirs, alpha, tests, pairs, carrying=share, corrected=corrected)
                 law.excess[:, places], law.level[:, places], law.trusted[places] = bent
-    return ErrorMoments(third, variance, df, law)
+    return ErrorMoments(third, variance, narrow, df, law)
 
 
 # ---- the metric itself

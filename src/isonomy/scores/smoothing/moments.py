@@ -36,6 +36,7 @@ class VoteMoments:
     A functional is an array (2, BINS, P): what a vote, and a vote times its outcome, adds to each of P numbers at each
     site. ``diagonal`` is used if rows are independent. Otherwise ``tables`` has users x (votes, votes times outcomes at
     each site) of each group, or, if tables would be large, ``blocks`` has their products (2, 2, BINS, BINS).
+    Independent rows have ``tables`` only for `composite_parity`.
     """
 
     title: str
@@ -251,11 +252,10 @@ class VoteMoments:
 
         If only products of sites are known, users are taken to be as skewed near a score as they are over all scores.
         """
-        if self.tables:
+        if self.cubes is None:
             lines = range(0, self.tables[g].shape[0], _LINES)
             flat = functional.reshape(2 * BINS, -1)
             return np.sum([((self.tables[g][k : k + _LINES] @ flat) ** 3).sum(axis=0) for k in lines], axis=0)
-        assert self.cubes is not None
         if self.blocks is None:
             return _cubed(functional, self.cubes[:, g, :, None]).sum(axis=0)
         mean = self.total[g].sum() / max(float(self.weight[g].sum()), 1e-300)
@@ -282,7 +282,7 @@ class VoteMoments:
 def _cubed(functional: FloatArray, cubes: FloatArray) -> FloatArray:
     """Sums of the cubes of votes times (a + b Y), from those of cubed votes times powers of Y."""
     a, b = functional
-    return np.asarray(a**3 * cubes[0] + 3 * a * a * b * cubes[1] + 3 * a * b * b * cubes[2] + b**3 * cubes[3])
+    return np.asarray(a * a * (a * cubes[0] + 3 * b * cubes[1]) + b * b * (3 * a * cubes[2] + b * cubes[3]))
 
 
 def _shapes(size: int) -> dict[str, tuple[int, ...]]:
