@@ -198,6 +198,16 @@ FOUND: dict[str, Any] = {
         ),
         "reference: Metric",
     ),
+    "batches of objects": (
+        lambda: iso.monitor(
+            table().with_columns(f=pl.Series([object()] * 240, dtype=pl.Object)),
+            metric="selection_rate",
+            prediction="p",
+            groups="g",
+            batch="f",
+        ),
+        "data: a column holds objects; use text",
+    ),
     "a region of one group": (
         lambda: iso.certify(
             table().with_columns(g=pl.int_range(pl.len()) < 1), metric="selection_rate", prediction="p", groups="g"

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
-from isonomy.errors import DataError, UsageError
+from isonomy.errors import DataError, UsageError, WrongType
 from isonomy.frames.adapt import Lazy, first_line
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -147,7 +147,9 @@ def _plain(key: pl.Series) -> pl.Series:
     import polars as pl
 
     kind = key.dtype
-    if isinstance(kind, (pl.Categorical, pl.Enum)) or kind == pl.Object:
+    if kind == pl.Object:
+        raise WrongType("data: a column holds objects; use text, numbers, booleans or dates.")
+    if isinstance(kind, (pl.Categorical, pl.Enum)):
         return key.cast(pl.String)
     if kind.is_integer():
         return key if kind in (pl.UInt64, pl.Int128) and len(key) and key.max() > 2**62 else key.cast(pl.Int64)  # type: ignore[operator]
