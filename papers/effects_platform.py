@@ -95,8 +95,9 @@ def judge(result: iso.CorrectionsResult, modes: dict[str, float]) -> None:
     """Draw the figures, and compare with the text what does not depend on the countries of the private data."""
     from ledger import draw, record  # type: ignore[import-not-found]  # next to this script
 
-    for number, quantity in (("1a_3a", "error"), ("1b_3b", "bias"), ("2", "statistic")):
-        draw(f"effects_figure_{number}", result.plot(quantity))
+    draw("effects_figure_1a_3a", result.plot("error"))
+    draw("effects_figure_1b_3b", result.plot("bias"))
+    draw("effects_figure_2", result.plot("statistic"))
     why = "private data, simulated here without errors"
     record("Effects, Figure 1a", abs(modes["error"]) < 0.25, f"{why}; the mode is near zero: {modes['error']:+.2f} sd")
     shift = f"the mode is half a sd above zero; here {modes['bias']:+.2f}, with other sizes of countries"
