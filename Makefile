@@ -84,7 +84,7 @@ spark: $(VENV)/.dev  ## every method on Spark: the same numbers as on the other 
 	-.venv-peers/bin/pip install --quiet --disable-pip-version-check aequitas
 	@touch $@
 
-bench: $(VENV)/.bench .venv-peers/.done  ## every speed figure, as ratios from one run (20 minutes; ROWS=100000000)
+bench: $(VENV)/.bench .venv-peers/.done  ## every speed figure, as ratios from one run (10 minutes; ROWS=100000000)
 	PYTHONPATH=. $(BIN)/python benchmarks/all.py $(if $(ROWS),--rows $(ROWS))
 
 papers: export ISONOMY_PAPERS := $(or $(TMPDIR),/tmp)/isonomy-papers.jsonl
