@@ -568,7 +568,9 @@ def common_notes(
     if any(dropped.values()):
         yield Note("dropped", values=dropped)
     if plan.comparable is not None:
-        yield from _overlap_notes(columns, plan)
+        some = columns["lacking"] > 0
+        most = columns["lacking"][some].max(initial=0.0)
+        yield from note_if("lacking_people", names_of(columns, some), most=float(most))
     elif plan.given is not None:
         yield from _strata_notes(columns, tests["tested"], plan)
     yield from note_if("small_groups", names_of(columns, status == Status.TOO_SMALL), least=plan.min_size)
@@ -588,12 +590,6 @@ def common_notes(
         yield from note_if(code, names_of(columns, status == kind))
     if plan.plugged_in:
         yield Note("plugin_reference")
-
-
-def _overlap_notes(columns: Mapping[str, Any], plan: ComparisonPlan) -> Iterator[Note]:
-    some = columns["lacking"] > 0
-    lacking = dict(zip(names_of(columns, some), columns["lacking"][some].tolist(), strict=True))
-    yield from note_if("lacking_people", tuple(lacking), most=max(lacking.values(), default=0.0))
 
 
 def _strata_notes(columns: Mapping[str, Any], tested: BoolArray, plan: ComparisonPlan) -> Iterator[Note]:
