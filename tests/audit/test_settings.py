@@ -159,7 +159,7 @@ def test_two_filters_on_one_column_are_told_apart_by_their_number() -> None:
         (
             "[data]",
             'output = "out/${DOT}${DOT}/x"\n[data]',
-            "output: 'a/../x'; a variable in a path may not add '..'.",
+            "output: 'out/../x'; a variable in a path may not add '..'.",
         ),
         ("[data]", 'output = "out/.${DOT}"\n[data]', "output: 'out/..'; a variable in a path may not add '..'."),
         ("${DAY}", "${DAY", "write ${NAME} for a variable, $${ for the text ${."),

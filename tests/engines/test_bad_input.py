@@ -69,6 +69,8 @@ def test_all_methods_share_their_passes(
         return collect(frame)
 
     monkeypatch.setattr("isonomy.frames.source.collect", counted)
+    # A look at the first rows of a column is no pass.
+    monkeypatch.setattr("isonomy.frames.source.Source._refuse_identifiers", lambda *_: None)
     options: dict[str, Any] = {} if engine is None else {"engine": engine}
     done = audit(folder, **options).run(folder / "out", progress=lambda what, *_: told.append(what))
     assert [entry.error for entry in done.entries] == [None] * 6

@@ -676,7 +676,7 @@ def test_verdicts_with_a_tolerance() -> None:
 def test_a_group_without_rows_is_told(lender: dict[str, Any]) -> None:
     nobody = iso.where("nobody", iso.col("loss") < -1e9)
     result = iso.flag(lender, **{**RATE, "groups": nobody})
-    assert any("metric's condition is in nobody" in warning for warning in result.warnings)
+    assert any("metric's condition: nobody" in warning for warning in result.warnings)
 
 
 def test_edge_cases_have_a_status() -> None:
@@ -1057,7 +1057,7 @@ def test_a_reference_below_the_minimum_size_is_warned_about() -> None:
 def test_text_outcomes_are_refused_with_the_keyword_that_reads_them() -> None:
     table = {"race": ["a", "b"] * 50, "ok": ["yes", "no", "no", "yes"] * 25, "cost": ["1", "2"] * 50}
     with pytest.raises(
-        WrongType, match=r'"?ok.* must hold 0 and 1\. Recode it first, or in flag and .* positive="yes"\.'
+        WrongType, match=r'"?ok.* must hold 0 and 1\. Recode it first; some functions .* positive="yes"\.'
     ):
         iso.flag(table, metric="selection_rate", prediction="ok", groups="race")
     iso.flag(table, metric="selection_rate", prediction="ok", groups="race", positive="yes")

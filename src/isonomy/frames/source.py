@@ -220,6 +220,7 @@ class Source:
         self._with: dict[tuple[str, str], tuple[nw.Expr, Source]] = {}
         # Keys, values by identity, and the sums. Expressions are stored: an identity may be an object's id.
         self._passes: dict[tuple[tuple[str, str], ...], tuple[Expressions, Expressions, pl.DataFrame]] = {}
+        self._sampled: dict[str, nw.Expr] = {}  # group keys whose first rows were looked at
         self._rolled: tuple[Grouping, pl.DataFrame, tuple[Partition, ...]] | None = None
         self.require(count=reading.count, weight=reading.weight, cluster=reading.cluster)
         for argument, column in (("count", reading.count), ("weight", reading.weight)):
@@ -481,6 +482,8 @@ class Source:
     def _refuse_identifiers(self, keys: Expressions) -> None:
         """Refuse a group column whose first rows show too many levels, before a pass holds them; Spark's workers do."""
         named = {name: key for name, key in keys.items() if name.startswith("group ")}
+        named = {name: key for name, key in named.items() if identity(key) not in self._sampled}
+        self._sampled |= {identity(key): key for key in named.values()}
         if named and not has_workers(self.frame):
             first = collect(self.frame.select(*(key.alias(name) for name, key in named.items())).head(SAMPLE))
             for name in first.columns:

@@ -109,7 +109,7 @@ def test_few_clusters_are_listed_and_not_tested() -> None:
         ({"propensity": "one"}, DataError, r"propensity: column 'one' is not strictly between 0 and 1 in 6,000 rows"),
         ({"given": "treatment"}, DataError, r"given: 6,000 rows are in strata"),
         ({"given": "s", "propensity": "p"}, UsageError, "give one of them"),
-        ({"weight": "w", "method": iso.bootstrap()}, UsageError, "defaults of split, method"),
+        ({"weight": "w", "method": iso.bootstrap()}, UsageError, "defaults of method"),
         ({"cluster": "group"}, UsageError, "also a group"),
     ],
 )
