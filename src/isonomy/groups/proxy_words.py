@@ -181,7 +181,7 @@ def _tipping(r: Any, i: int, against: str, points: bool) -> str:
         return ""
     amount = phrases.points(gap) if points else phrases.number(abs(gap))
     return (
-        f"For no difference from {against} to be shown, the rate or mean of {r.labels[i]} would have to be at least "
+        f"For no difference from {against} to be shown, the {phrases.noun(r.metrics[i])} of {r.labels[i]} would have to be at least "
         f"{amount} {'higher' if gap > 0 else 'lower'} than that of others with the same probabilities."
     )
 
