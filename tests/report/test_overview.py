@@ -91,6 +91,25 @@ def test_a_question_on_several_scales_counts_once() -> None:
     assert document(entries=(scales[0], replace(scales[0], name="again"))).counts["violation"] == 2
 
 
+def test_scales_with_different_verdicts_are_not_merged() -> None:
+    shown = Entry(name="flag", kind="flag", result=flag(adjust="none"))
+    open_ = Entry(name="ratio", kind="adverse_impact", result=iso.adverse_impact(LENDER, threshold=0.65, **WHITE))
+    asked = document(entries=(shown, open_))
+    assert (asked.counts["violation"], asked.counts["inconclusive"]) == (1, 1)
+    assert asked.headline == "2 questions were tested: 1 difference shown and 1 inconclusive."
+
+
+def test_adjusted_rates_are_called_adjusted() -> None:
+    people = {**LENDER, "size": np.arange(4_400) % 2}
+    result = iso.flag(people, metric="selection_rate", given="size", **WHITE)
+    line = overview(result)
+    assert line is not None
+    assert line[1].endswith("(adjusted)")
+    assert line[2].endswith("(adjusted)")
+    assert worked(result).startswith("race=Black, adjusted: ")
+    assert Entry(name="a", kind="flag", result=result).heading == "Selection rate by race, among comparable people"
+
+
 def test_every_printed_page_has_the_title_the_number_and_the_fingerprint() -> None:
     page = html(document(title='A "title" </style><b>'), "0123456789abcdef" * 4)
     style = page.partition("</style>")[0]

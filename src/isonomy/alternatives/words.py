@@ -180,7 +180,8 @@ def supported(kind: str, gain: float, scale: str, alpha: float, margin: float = 
     held = f"If accuracy may {lower}" if kind == "fairness" else "If unfairness may not rise"
     what = "cut in unfairness" if kind == "fairness" else "gain in every accuracy"
     if gain != gain:
-        return f"{held}, the data support no {what} at an error rate of {alpha:g}."
+        none = what if kind == "fairness" else "gain in all accuracies at once"
+        return f"{held}, the data support no {none} at an error rate of {alpha:g}."
     return f"{held}, the data support a {what} of up to {_amount(gain, scale)} at an error rate of {alpha:g}."
 
 

@@ -808,6 +808,14 @@ class DiscoverResult(FlagResult):
         """Whether anything was tested; a search in which nothing stands out is an answer too."""
         return not self.labels or bool(np.isfinite(self.pvalue).any())
 
+    def ranking(self) -> list[int]:
+        """The order of the lines: those shown first, by the end of the interval nearer to no difference."""
+        return list(range(len(self.labels)))
+
+    def key_line(self) -> int | None:
+        """The first line that was tested."""
+        return next((i for i in self.ranking() if np.isfinite(self.pvalue[i])), None)
+
     def findings(self) -> tuple[str, ...]:
         """An overview, then the subgroups, worst first, and how they were tested."""
         known = np.flatnonzero(np.isfinite(self.pvalue)).tolist()

@@ -68,8 +68,10 @@ def overview(r: DiscoverResult) -> str:
     tested = f"{phrases.count(r.tried)} subgroup{'' if r.tried == 1 else 's'} stood out in one half of the rows"
     if not shown:
         return f"{tested}; {'it was not' if r.tried == 1 else 'none was'} confirmed in the other half. {NOTHING}"
-    were = "one was" if shown == 1 else f"{shown} different ones were"
-    return f"{tested}; {were} confirmed in the other half to be {WORSE[r.side]}{by}."
+    if r.tried > 1:
+        tested += " or the other; after merging near-duplicates"
+    were = ("one was" if r.tried > 1 else "it was") if shown == 1 else f"{shown} were"
+    return f"{tested}{',' if r.tried > 1 else ';'} {were} confirmed in the opposite half to be {WORSE[r.side]}{by}."
 
 
 def finding(r: DiscoverResult, i: int) -> str:

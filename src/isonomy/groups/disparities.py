@@ -675,7 +675,8 @@ class GroupEvidence(ProxyEvidence):
         """What readers call the columns, including computed ones and those adjusted within strata."""
         more = proxy_words.HEADINGS if self.proxy else words.WORKED_OUT
         adjusted = () if not self.given else ("reference",) if self.model else ("estimate", "reference")
-        return {**Evidence.headings(self), **more, **{name: f"Adjusted {name}" for name in adjusted}}
+        scale = {"disparity": words.NOUNS[self.scale].capitalize()}
+        return {**Evidence.headings(self), **scale, **more, **{name: f"Adjusted {name}" for name in adjusted}}
 
     def units(self) -> Mapping[str, str]:
         """Shares in percent, and their differences in points."""

@@ -180,8 +180,9 @@ def _tipping(r: Any, i: int, against: str, points: bool) -> str:
     if isnan(gap) or gap == 0:
         return ""
     amount = phrases.points(gap) if points else phrases.number(abs(gap))
+    rate = phrases.noun(r.metrics[i])
     return (
-        f"For no difference from {against} to be shown, the rate or mean of {r.labels[i]} would have to be at least "
+        f"For no difference from {against} to be shown, the {rate} of {r.labels[i]} would have to be at least "
         f"{amount} {'higher' if gap > 0 else 'lower'} than that of others with the same probabilities."
     )
 

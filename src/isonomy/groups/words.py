@@ -314,16 +314,16 @@ def alone(r: GroupEvidence) -> tuple[str, ...]:
 
 
 def decided_otherwise(r: FlagResult) -> str:
-    groups = phrases.listed(r.otherwise)
+    groups = f"the group{'' if len(r.otherwise) == 1 else 's'} {phrases.listed(r.otherwise)}"
     if r.joint:
         return (
             "The reference is itself estimated. Its error is accounted for here; a test that treats it as known, as "
-            f"the published method does, would have decided differently on {groups}."
+            f"the published method does, would have reached another verdict for {groups}."
         )
     how = ", without the small-sample correction," if r.corrected else ""
     return (
         "The conclusion depends on how the reference is treated: a test that accounts for the error of the estimated "
-        f"reference{how} decides differently on {groups}."
+        f"reference{how} reaches another verdict for {groups}."
     )
 
 
@@ -543,7 +543,8 @@ def tolerance_finding(r: CertifyResult, known: Sequence[int]) -> str:
     shown = f"±{largest}" if r.scale in DIFFERENCES else f"{phrases.number(low)} to {phrases.number(high)}"
     if outside:
         beyond = f"difference larger than {largest}" if r.scale == "difference" else f"{NOUNS[r.scale]} beyond {shown}"
-        return f"{'An' if r.scale == 'odds_ratio' else 'A'} {beyond} was shown in {phrases.listed(outside)}."
+        whom = f"{len(outside):,} groups: " if len(outside) > 1 else ""
+        return f"{'An' if r.scale == 'odds_ratio' else 'A'} {beyond} was shown for {whom}{phrases.listed(outside)}."
     if number == len(known):
         return f"In all {groups} together, the difference was shown to lie within {shown}."
     return (
@@ -666,18 +667,24 @@ def adjusted_note(scale: str, model: str) -> str:
 def accounts(r: GroupEvidence, i: int) -> str:
     columns = (r.unconditional, r.accounted, r.accounted_low, r.accounted_high, r.raw_estimate, r.raw_reference)
     whole, value, low, high, *raw = (nan if part is None else float(part[i]) for part in columns)
-    points, ratio, factors = r.scale == "difference" and r.shares[i], r.scale != "difference", phrases.listed(r.given)
+    points, ratio = r.scale == "difference" and r.shares[i], r.scale != "difference"
     number = phrases.offset if points else phrases.number if ratio else phrases.signed
+    sizes = [disparity(size, r.scale) if ratio else number(size) for size in (whole, float(r.disparity[i]))]
+    factors, same = phrases.listed(r.given, len(r.given)), alike(r.given, r.bands)
+    subject = factors
+    if len(r.given) > 2:  # their names once
+        subject = f"these {len(r.given):,} factors"
+        same = f"alike in {subject}"
     mine, other = (phrases.share(mean) if r.shares[i] else phrases.number(mean) for mean in raw)
     sentences = [
-        f"{r.labels[i]}: {number(whole)} without regard to {factors} ({mine} against {other}), "
-        f"{number(float(r.disparity[i]))} among people {alike(r.given, r.bands)}."
+        f"{r.labels[i]}: {sizes[0]} without regard to {factors} ({mine} against {other}), "
+        f"{sizes[1]} among people {same}."
     ]
     if points and isfinite(low) and isfinite(high):
-        return " ".join([*sentences, _points_accounted(factors, len(r.given), whole, (value, low, high), r.alpha)])
+        return " ".join([*sentences, _points_accounted(subject, len(r.given), whole, (value, low, high), r.alpha)])
     amount = f"{'a factor of ' if ratio else ''}{number(value)} ({phrases.interval(low, high, r.alpha)})"
     verb = "accounts" if len(r.given) == 1 else "account"
-    sentences.append(f"{factors[:1].upper()}{factors[1:]} {verb} for {amount}.")
+    sentences.append(f"{subject[:1].upper()}{subject[1:]} {verb} for {amount}.")
     shares = [nan if part is None else 100.0 * part[i] for part in (r.share, r.share_low, r.share_high)]
     if all(map(isfinite, shares)) and 0.0 <= shares[0] <= 100.0:
         interval = f"{100 * (1 - r.alpha):g} % interval {shares[1]:.0f} to {shares[2]:.0f} %"

@@ -120,16 +120,21 @@ class Entry:
 
     @property
     def asked(self) -> tuple[object, ...]:
-        """What a question on another scale has in common with this one."""
+        """What a question on another scale has in common with this one, its verdict included."""
         kind, options = self._scaled
         roles = [repr(_several(options.get(name))) for name in ("metric", "groups", "prediction", "given")]
         rows = None if self.result is None else self.result.provenance.rows
-        return kind, *roles, rows
+        return kind, *roles, rows, self.look
 
     @property
     def gloss(self) -> str:
         labels, chosen = getattr(self.result, "words", {}), getattr(self.result, "chosen", self.chosen)
         return wording.gloss(self.definition, self.given, self.metrics, labels, chosen)
+
+    @property
+    def adjusted(self) -> bool:
+        """Whether people are compared with others who are alike in some factors."""
+        return bool(getattr(self.result, "given", ()))
 
     @property
     def question(self) -> str:
@@ -143,7 +148,8 @@ class Entry:
             name = spec.get("column") or spec.get("name") or spec.get("proxy") if isinstance(spec, Mapping) else spec
             column = re.split(", (?:cut at|where|by probability) ", str(name))[0]
             groups.append(self.words.get(column, column))
-        return self.title or wording.topic(self.definition, self.metrics, groups) or self.question
+        topic = wording.topic(self.definition, self.metrics, groups)
+        return self.title or (topic and f"{topic}{wording.ADJUSTED * self.adjusted}") or self.question
 
 
 def _several(value: object) -> tuple[object, ...]:
@@ -180,8 +186,8 @@ class Document:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The same for readers: alternatives and comparisons are separate, and a question on several scales is one."""
-        looks = [min((entry.look for entry in asked), key=list(wording.TALLIES).index) for asked in self.questions]
+        """The same for readers: alternatives and comparisons are separate; scales with one verdict are one question."""
+        looks = [asked[0].look for asked in self.questions]
         return {look: looks.count(look) for look in wording.TALLIES}
 
     @property
@@ -190,7 +196,8 @@ class Document:
 
     @property
     def questions(self) -> list[list[Entry]]:
-        """The entries, with those together that ask the same question of the same rows on different scales."""
+        """The entries, with those together that ask the same question of the same rows on different scales and come to
+        the same verdict."""
         asked: list[tuple[object, list[Entry]]] = []
         for entry in self.entries:
             same = [entries for key, entries in asked if key == entry.asked]

@@ -319,7 +319,8 @@ def _shown(names: Sequence[str], *, chosen: bool) -> list[str]:
 def _cell(column: Column, value: object, numeric: bool) -> Cell:
     text, plain = visible(cell_text(column, value)), plain_value(value)
     if plain is None or numeric or isinstance(plain, bool):
-        return Cell(text, "" if plain is None else str(value))
+        whole = (column.count or column.whole) and isinstance(value, float) and value.is_integer()
+        return Cell(text, "" if plain is None else str(int(value) if whole else value))  # type: ignore[call-overload]
     if column.name in ("verdict", "status"):
         return Cell(text, str(plain), mark=str(plain))
     return Cell(text, f"'{text}" if text.startswith(_FORMULA) else text)  # a spreadsheet must not compute it

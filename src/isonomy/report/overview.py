@@ -28,7 +28,8 @@ def overview(result: Evidence) -> tuple[str, ...] | None:
         value = columns[name][i] if name in columns else None
         shown = NOTHING if value is None else cell_text(described[name], value)
         unit = described[name].unit.rpartition(" in ")[2] if name in columns and shown != NOTHING else ""
-        return visible(f"{shown}\u00a0{unit}".strip())
+        adjusted = shown != NOTHING and described[name].heading.startswith("Adjusted")
+        return visible(f"{shown}\u00a0{unit}".strip() + " (adjusted)" * adjusted)
 
     group = _group(result, columns, i)
     other, against = text("reference"), _against(result, columns, i)
@@ -59,6 +60,7 @@ def worked(result: Evidence) -> str:
     if i is not None and "rate_after" in columns:
         return _moved(result, columns, i)
     names = ("estimate", "reference", "disparity")
+    adjusted = ", adjusted" * bool(getattr(result, "given", ()))
     if i is None or getattr(result, "ranged", False) or any(name not in columns for name in names):
         return ""
     mine, other, value = (float(columns[name][i]) for name in names)
@@ -71,7 +73,7 @@ def worked(result: Evidence) -> str:
         _fraction(rate, rows, described[name].unit.rpartition(" in ")[2])
         for rate, name, rows in ((mine, "estimate", _rows(columns, i)), (other, "reference", _others(result, i)))
     )
-    label = f"{_group(result, columns, i)}: " if result.labels else ""
+    label = f"{_group(result, columns, i)}{adjusted}: " if result.labels else ""
     if {"predicted", "observed"} <= set(columns):
         predicted, observed = (_value(described, columns, name, i) for name in ("predicted", "observed"))
         label += f"the predicted effect, {predicted}, minus the observed effect, {observed}, is an error of {own}; "

@@ -24,6 +24,7 @@ _TEXTS = tomllib.loads((files("isonomy.report") / "glossary.toml").read_text(enc
 TERMS = tuple((e.get("word", ""), e["term"], e["meaning"]) for e in (*_TEXTS["reading"], *_TEXTS["terms"]))
 GLOSSARY: dict[str, str] = _TEXTS["metrics"]
 
+ADJUSTED = ", among comparable people"  # after the topic of a test that adjusts rates for factors
 _TOPIC = 3  # metrics and groupings that a topic names
 
 # How each verdict is counted at the top of the report: (one, several).

@@ -77,7 +77,10 @@ DESIGN = {
     "design_effect": Column("design_effect", "Design effect"),
 }
 # Those computed from others that are whole numbers.
-WHOLE = {"rows_needed": Column("rows_needed", whole=True)}
+WHOLE = {
+    "rows_needed": Column("rows_needed", whole=True),
+    "reference_n": Column("reference_n", "Reference: rows", count=True),
+}
 
 
 def column(

@@ -267,11 +267,13 @@ def cut(text: str, length: int) -> str:
 
 
 def listed(items: Sequence[str], limit: int = 5) -> str:
-    """'a, b and c', or 'a, b, c, d, e and 12 more'; 'a; b, x; and c, y' if an item contains a comma."""
+    """'a, b and c', or 'a, b, c, d, e and 12 more'; 'a; b, x; and c, y' if an item contains a comma or 'and'."""
     if len(items) < 2:
         return "".join(items)
     shown, last = (items[:-1], items[-1]) if len(items) <= limit else (items[:limit], f"{len(items) - limit:,} more")
-    comma, link = ("; ", "; and ") if any("," in item for item in (*shown, last)) else (", ", " and ")
+    comma, link = (
+        ("; ", "; and ") if any("," in item or " and " in item for item in (*shown, last)) else (", ", " and ")
+    )
     return f"{comma.join(shown)}{link}{last}"
 
 

@@ -588,7 +588,11 @@ def threshold_finding(r: ThresholdsResult, i: int) -> str:
         same = old if stays else f"unchanged at {old}"
         changes.append(f"the {r.words[name]} {f'is {same}' if old == new else f'goes from {old} to {new}'}")
     if r.lottery[i] < r.thresholds[i]:
-        moved += f", by lottery from {phrases.number(r.lottery[i])} up (chance {phrases.number(r.probability[i])})"
+        least, chance = phrases.number(r.lottery[i]), phrases.number(r.probability[i])
+        if least == phrases.number(r.thresholds[i]):  # between equal scores
+            moved += f": everybody above {least} is {r.chosen}, and of those at {least} a share of {chance}, by lottery"
+        else:
+            moved += f", by lottery from {least} up (chance {chance})"
     return f"{r.labels[i]}: the threshold {moved}{caution}; {'; '.join(changes)}."
 
 

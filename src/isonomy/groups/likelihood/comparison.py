@@ -565,6 +565,8 @@ def likelihoods(solvers: Sequence[Solver]) -> Parts:
     if first.sigma is not None:
         with np.errstate(divide="ignore", invalid="ignore"):
             disparity = disparity / np.concatenate([solver.deviations() for solver in solvers])
+    same = stacked(solvers, "status") == Status.REFERENCE  # the same rows, summed in another order
+    disparity = np.where(same & ~np.isnan(disparity), first.link.equal, disparity)
     return gathered(disparity, parts, first.link)
 
 
