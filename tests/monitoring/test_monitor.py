@@ -582,10 +582,11 @@ def run(*arguments: object) -> tuple[int, str]:
 
 def test_command_line(tmp_path: Path) -> None:
     state = tmp_path / "isonomy-report" / "monitor.json"
-    codes = []
+    codes, ends = [], []
     for week in range(14):
-        code, _ = run("update", files(tmp_path, [week]), "--batch", f"w{week}")
+        code, text = run("update", files(tmp_path, [week]), "--batch", f"w{week}")
         codes.append(code)
+        ends.append(text.splitlines()[-1])
     result = iso.monitor(TABLE.filter(pl.col("week") < 14), batch="week", **OPTIONS | {"groups": "g"})
     same_numbers = iso.Monitor.load(state).result()
     np.testing.assert_array_equal(same_numbers.low_by_batch, result.low_by_batch)
@@ -593,6 +594,10 @@ def test_command_line(tmp_path: Path) -> None:
     shown = int(result.first_shown[result.labels.index("g=c")])
     assert codes == [int(week in alarms or week >= shown) for week in range(14)]
     assert (codes[0], codes[-1]) == (0, 1)
+    assert alarms
+    for week in range(14):
+        assert ("1 alarm in the last batch" in ends[week]) == (week in alarms)
+        assert ("1 violation" in ends[week]) == (week >= shown)
     names = {path.name for path in state.parent.iterdir()}
     assert {"monitor.json", "report.html", "results.json", "summary.md", "junit.xml"} <= names
     code, text = run("update", tmp_path / "audit.toml", "--batch", "w3")

@@ -136,7 +136,7 @@ def evidence(r: ProjectionResult) -> str:
         return f"The p-value is that of the Wald test of the same {what} ({p}); the warnings give the reason."
     spread = f" ({phrases.number(r.tested_statistic)} with scores spread over their steps)"
     return (
-        f"The test of whether chance explains this total distance{'' if r.tested_statistic == r.statistic else spread} "
+        f"The test of whether chance explains the total distance of the least change{'' if r.tested_statistic == r.statistic else spread} "
         f"gives {p}: under the null hypothesis, chance alone exceeds {phrases.number(r.critical_value)} in at most "
         f"{100 * r.alpha:g} % of samples. The Wald test of the same {what} gives {wald}."
     )
