@@ -302,3 +302,25 @@ def test_few_comparable_people_have_students_law() -> None:
     assert df < 40
     assert result.pvalue[0] == pytest.approx(2 * stats.t.sf(abs(t), df), rel=1e-9)
     assert result.ci_low[0] == pytest.approx(result.disparity[0] - stats.t.isf(0.025, df) * np.sqrt(added @ added))
+
+
+def test_two_groups_among_comparable_people_are_two_hypotheses() -> None:
+    """Each is compared with people who have its own factors, so the two p-values differ and neither replaces the other."""
+    rng = np.random.default_rng(5)
+    group = rng.choice(["a", "b"], 600, p=[0.8, 0.2])
+    factor = rng.normal(0.7 * (group == "b"), 1.0)
+    chance = 1 / (1 + np.exp(-0.8 + 0.6 * factor + (0.5 + 0.5 * factor) * (group == "b")))
+    table = {"g": group, "x": factor, "p": (rng.random(600) < chance).astype(int)}
+    result = iso.flag(
+        table,
+        metric="selection_rate",
+        prediction="p",
+        groups="g",
+        reference="rest",
+        given=iso.comparable("x"),
+        adjust="holm",
+    )
+    assert abs(result.pvalue[0] / result.pvalue[1] - 1) > 0.05
+    low, high = np.argsort(result.pvalue)
+    assert result.adjusted_pvalue[low] == pytest.approx(2 * result.pvalue[low])
+    assert result.adjusted_pvalue[high] == pytest.approx(max(result.pvalue[high], 2 * result.pvalue[low]))

@@ -803,10 +803,11 @@ def same_hypotheses(solvers: Sequence[Solver], null: Hypothesis | None) -> IntAr
 
     Two groups that are everybody have the same one if it is symmetric: against each other (the rest) if two-sided, and
     against the population if it states equality. They are the two levels of a column, or complementary conditions.
+    Among comparable people they are two hypotheses: each group is compared with people who have its own factors.
     """
     reference, link = solvers[0].reference, solvers[0].link
     symmetric = False
-    if null is not None and null.side == "two-sided":
+    if null is not None and null.side == "two-sided" and all(side.comparable is None for side in solvers[0].sides):
         low, high = link.delta(np.array([null.low, null.high]))
         symmetric = low == -high and (reference.to is To.REST or (reference.to is To.POPULATION and low == 0))
     numbers, start = np.arange(stacked(solvers, "status").size), 0
