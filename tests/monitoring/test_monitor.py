@@ -172,6 +172,11 @@ def test_a_late_change_raises_an_alarm_with_its_start() -> None:
     assert 20 <= int(batch) <= 25
     assert abs(int(since) - 20) <= 2
     assert "since about batch" in result.summary()
+    until = rows(2, 20_000, 40, 0.15, 20).filter(pl.col("week") <= int(batch))
+    now = iso.monitor(until, batch="week", **OPTIONS | {"groups": "g"})
+    assert now.deciding().startswith(f"Alarm at batch {batch}: ")
+    assert now.verdict == "violation" or now.headline().endswith("The last batch raised an alarm.")
+    assert not any("Not decided yet. At the pace" in text and text.startswith("g=c") for text in now.findings())
     assert not iso.monitor(rows(2, 20_000, 40, 0.15, 20), batch="week", run_length=None, **OPTIONS).alarms
 
 
