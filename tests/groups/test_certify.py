@@ -63,6 +63,22 @@ def test_verdicts() -> None:
     assert iso.certify(data, **RATE).verdict is Verdict.VIOLATION
 
 
+def test_a_group_without_the_rare_amounts_of_all_others_has_no_verdict() -> None:
+    """One percent of people lose much, but nobody of one group: only by its own variance is p small."""
+    rng, group = np.random.default_rng(0), np.repeat(["a", "b", "c", "d"], [2_000, 300, 300, 300])
+    value = rng.normal(1.0, 0.3, group.size) + np.where((rng.random(group.size) < 0.01) & (group != "d"), 30.0, 0.0)
+    roles: dict[str, Any] = {"metric": iso.Metric("value", value=iso.col("v")), "groups": "g", "rng": 0}
+    result = iso.certify({"g": group, "v": value}, **roles)
+    assert result.pvalue < 0.05
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert "joint_narrow" in [note.code for note in result.notes]
+    different = rng.exponential(np.where(group == "d", 0.7, 1.0))
+    assert iso.certify({"g": group, "v": different}, **roles).verdict is Verdict.VIOLATION
+    few = rng.exponential(np.where(np.arange(160) < 40, 0.3, 1.0))
+    result = iso.certify({"g": np.repeat(["a", "b", "c", "d"], 40), "v": few}, **roles)
+    assert result.verdict is Verdict.VIOLATION
+
+
 def test_constraints_that_single_out_too_few_rows_are_left_out() -> None:
     """All but one row of race=b are men: race=b and its men together would pin that single row."""
     race = ["a"] * 100 + ["b"] * 31

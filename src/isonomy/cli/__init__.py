@@ -6,11 +6,14 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from isonomy import __version__
+
+if TYPE_CHECKING:
+    from isonomy.audit import Audit
 
 USAGE, DATA, CRASH, INTERRUPTED = 2, 3, 4, 130
 EXIT_CODES = (
@@ -41,6 +44,15 @@ Settings = Annotated[
 ]
 
 
+CountsFile = Annotated[
+    Path | None, typer.Option("--counts", help="The result of the query of `isonomy sql`, instead of the rows.")
+]
+AuditFolder = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Folder for the report. Default: output in the file.")
+]
+Pdf = Annotated[bool, typer.Option("--pdf", help="Also print report.pdf, with an installed Chromium.")]
+
+
 class Interrupted(Exception):
     """Ctrl-C during an audit."""
 
@@ -69,6 +81,14 @@ def errors(debug: bool) -> Iterator[None]:
 
     complain(message)
     raise typer.Exit(code)
+
+
+def prepare(file: Path, settings: list[str] | None, counts: Path | None = None) -> Audit:
+    from isonomy.audit import Audit
+    from isonomy.audit.counts import on_counts
+
+    prepared = Audit.from_toml(file, settings=settings or ())
+    return prepared if counts is None else on_counts(prepared, counts)
 
 
 def _version(requested: bool) -> None:
@@ -125,13 +145,9 @@ def init(
 @app.command(epilog=EXIT_CODES)
 def audit(
     file: AuditFile,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for the report. Default: output in the file.")
-    ] = None,
+    output: AuditFolder = None,
     resume: Annotated[bool, typer.Option("--resume", help="Keep the tests that an interrupted run finished.")] = False,
-    counts: Annotated[
-        Path | None, typer.Option("--counts", help="The result of the query of `isonomy sql`, instead of the rows.")
-    ] = None,
+    counts: CountsFile = None,
     pack: Annotated[
         bool, typer.Option("--pack", help="Also write evidence.zip: report, results, audit file, environment, SHA-256.")
     ] = False,
@@ -140,14 +156,9 @@ def audit(
 ) -> None:
     """Run an audit and write its report."""
     with errors(debug):
-        from isonomy.audit import Audit
         from isonomy.cli import show
 
-        prepared = Audit.from_toml(file, settings=settings or ())
-        if counts is not None:
-            from isonomy.audit.counts import on_counts
-
-            prepared = on_counts(prepared, counts)
+        prepared = prepare(file, settings, counts)
         done = show.run(prepared, output or prepared.output, resume=resume, debug=debug)
         if pack:
             from isonomy.audit.outcome import write_pack
@@ -160,10 +171,9 @@ def audit(
 def validate(file: AuditFile, settings: Settings = None, debug: Debug = False) -> None:
     """Check an audit file without running it."""
     with errors(debug):
-        from isonomy.audit import Audit
         from isonomy.cli import show
 
-        prepared = Audit.from_toml(file, settings=settings or ())
+        prepared = prepare(file, settings)
         show.valid(file, len(prepared.config.tests), prepared.validate())
 
 
@@ -173,7 +183,7 @@ def report(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the report. Default: that of the results.")
     ] = None,
-    pdf: Annotated[bool, typer.Option("--pdf", help="Also print report.pdf, with an installed Chromium.")] = False,
+    pdf: Pdf = False,
     table: Annotated[
         Path | None, typer.Option("--table", help="Also write all numbers to a .xlsx, .csv or .parquet file.")
     ] = None,
@@ -250,10 +260,9 @@ def sql(
 ) -> None:
     """Print the grouped query whose result `isonomy audit --counts` reads, so that no row leaves the warehouse."""
     with errors(debug):
-        from isonomy.audit import Audit
         from isonomy.audit.counts import grouped_query
 
-        typer.echo(grouped_query(Audit.from_toml(file, settings=settings or ()).config, table))
+        typer.echo(grouped_query(prepare(file, settings).config, table))
 
 
 watch = typer.Typer(help="Follow batches of decisions over time.", no_args_is_help=True, rich_markup_mode=None)
@@ -265,29 +274,20 @@ StateFile = Annotated[Path, typer.Argument(help="The state of a monitor (JSON)."
 def update(
     file: AuditFile,
     batch: Annotated[str, typer.Option("--batch", help="The name of the batch, such as 2026-W07.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for the report. Default: output in the file.")
-    ] = None,
+    output: AuditFolder = None,
     state: Annotated[
         Path | None, typer.Option("--state", help="The state file. Default: monitor.json in the folder.")
     ] = None,
-    counts: Annotated[
-        Path | None, typer.Option("--counts", help="The result of the query of `isonomy sql`, instead of the rows.")
-    ] = None,
+    counts: CountsFile = None,
     note: Annotated[str, typer.Option("--note", help="A remark that is kept with the batch.")] = "",
     settings: Settings = None,
     debug: Debug = False,
 ) -> None:
     """Count the rows of the audit file as one batch of its monitors, and write their report."""
     with errors(debug):
-        from isonomy.audit import Audit
         from isonomy.cli import monitoring, show
 
-        prepared = Audit.from_toml(file, settings=settings or ())
-        if counts is not None:
-            from isonomy.audit.counts import on_counts
-
-            prepared = on_counts(prepared, counts)
+        prepared = prepare(file, settings, counts)
         place = output or prepared.output
         show.finish(monitoring.update(prepared, place, state, batch=batch, note=note), decide=True)
 
@@ -308,7 +308,7 @@ def report_state(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the report. Default: that of the state.")
     ] = None,
-    pdf: Annotated[bool, typer.Option("--pdf", help="Also print report.pdf, with an installed Chromium.")] = False,
+    pdf: Pdf = False,
     debug: Debug = False,
 ) -> None:
     """Write the report of a monitor from its state."""

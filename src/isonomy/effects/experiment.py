@@ -99,7 +99,8 @@ class Experiment(Plan):
             (not all(isinstance(name, str) for name in self.strata), f"given: {self.given!r}; give column names."),
             (
                 self.observed_effects is not None and not isinstance(self.observed_effects, forms),
-                f"observed_effects: {self.observed_effects!r}; give a mapping of group to (effect, standard error).",
+                f"observed_effects: {self.observed_effects!r}; give a mapping of group to (effect, standard error)"
+                f"{', the name of a 0/1 column or ' + repr(INDEPENDENT) if self.divides else ''}.",
             ),
             (
                 known is not None and (not default or self.bootstrap is not None or self.published),

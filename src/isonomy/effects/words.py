@@ -173,7 +173,8 @@ _TOO_FEW: Mapping[str, tuple[str, str]] = {
     "normal": (
         _EVENTS,
         "with these options, tests require means that are nearly normal, which takes this many events for this many "
-        "groups. Fewer are enough with the default split, estimator, collapse and rest, without weights and clusters.",
+        "groups. Fewer are enough with the default estimator, collapse and rest, if effects are observed in all rows, "
+        "without weights and clusters.",
     ),
     "skewed": (
         "the outcomes are so skewed that they carry the information of fewer than {} events",

@@ -231,10 +231,6 @@ class Source:
             # A line that stands for no row is as if it were absent.
             self.frame = self.frame.filter((nw.col(count) != 0) | nw.col(count).is_null())
 
-    @property
-    def in_process(self) -> bool:
-        return self.frame.implementation.is_polars()
-
     @cached_property
     def schema(self) -> Schema:
         schema = dict(self.frame.collect_schema())
@@ -483,10 +479,7 @@ class Source:
         )
 
     def _refuse_identifiers(self, keys: Expressions) -> None:
-        """Refuse a column with more levels than can be held when its first rows show that: a pass would hold them all.
-
-        Spark's workers hold them.
-        """
+        """Refuse a group column whose first rows show too many levels, before a pass holds them; Spark's workers do."""
         named = {name: key for name, key in keys.items() if name.startswith("group ")}
         if named and not has_workers(self.frame):
             first = collect(self.frame.select(*(key.alias(name) for name, key in named.items())).head(SAMPLE))

@@ -35,7 +35,7 @@ Entries = tuple[IntArray, FloatArray]  # places of an array, and the numbers to 
 Work = Callable[[Mapping[str, AnyArray]], Iterable[Entries]]
 
 COUNT = "__count"
-# The errors of these concern the table, not this package; those of polars, a type of the engine that it lacks.
+# Their errors concern the table, not this package; polars raises one for a type that it lacks.
 ENGINES = ("duckdb", "_duckdb", "pyspark", "py4j", "ibis", "polars")
 PART_ROWS = 2**20  # rows of one part: a Spark worker holds their columns
 _PLACE, _VALUE = "place", "value"
@@ -127,7 +127,7 @@ def number_rows(frame: Lazy, name: str, backend: str) -> Lazy:
 
         return nw.from_native(native.mutate(ibis.row_number().name(name)))
     raise UsageError(
-        f"data: rows of {backend} cannot be numbered for a random split; bring a split column, or another table."
+        f"data: rows of {backend} cannot be numbered, as a random split requires; pass the table in another form."
     )
 
 

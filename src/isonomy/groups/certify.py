@@ -38,7 +38,7 @@ from isonomy.groups.likelihood.strata import all_equal
 from isonomy.groups.options import MOVED, Disparities, Method, ReferenceLike, Resamples, ScaleLike
 from isonomy.inference import Verdict, conclude
 from isonomy.inference.designs import FEWEST, Influence, JointLaw, Spread, covariance, joint_law, spread
-from isonomy.inference.effect import SKEWED_JOINTLY
+from isonomy.inference.effect import SKEWED, SKEWED_JOINTLY
 from isonomy.inference.multiplicity import adjust as adjust_pvalues
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
@@ -451,21 +451,34 @@ def decide(
 
 def jointly_skewed(
     columns: Mapping[str, Any], tests: Mapping[str, Any], joint: Mapping[str, Any], plan: CertifyPlan
-) -> tuple[str, ...]:
-    """The metrics that are too skewed, on average over the tested groups, for a joint test; unless p is overwhelming.
+) -> tuple[Note, ...]:
+    """Why skewed metrics leave the joint test without a verdict.
 
+    They are too skewed, on average over the tested groups, and p is not overwhelming; or they are so skewed that a
+    group may lack the rare large amounts, and p is small only by the groups' own variances.
     A likelihood that the caller wants uncorrected, or as published, is not stopped.
     """
-    number = int(tests["tested"].sum())
-    if plan.likelihood.correction is None or plan.likelihood.published:
+    tested, df, pvalue = tests["tested"], joint["test"].df, joint["pvalue"]
+    if plan.likelihood.correction is None or plan.likelihood.published or plan.tolerance is not None or not df:
         return ()
-    if plan.tolerance is not None or joint["pvalue"] <= OVERWHELMING * plan.alpha / number**ROOT:
-        return ()
-    metrics, (third, variance) = np.array(columns["metrics"]), tests["moments"][:2]
+    metrics, (third, variance, narrow) = np.array(columns["metrics"]), tests["moments"][:3]
+    null = np.where(np.isnan(joint["null_disparity"]), plan.link.equal, joint["null_disparity"])
     with np.errstate(all="ignore"):
-        squared = np.where(tests["tested"], third**2 / variance**3, np.nan)
+        squared = np.where(tested, third**2 / variance**3, np.nan)
+        own = np.where(tested, ((columns["disparity"] - null) / columns["standard_error"]) ** 2, 0.0)
+        own = np.nan_to_num(own, posinf=0.0)
+        statistic = min(float(chi2_isf(pvalue, df)), own.sum()) * (own @ narrow) / own.sum()
+        largest = np.fmax(pvalue, chi2_sf(statistic, df))
+    if largest <= OVERWHELMING * plan.alpha / int(tested.sum()) ** ROOT:
+        return ()
     means = {str(name): np.nanmean(squared[metrics == name]) for name in dict.fromkeys(metrics)}
-    return tuple(name for name, mean in means.items() if SKEWED_JOINTLY * mean > 1)
+    reasons = [("joint_skewed", SKEWED_JOINTLY)]
+    if pvalue <= plan.alpha < largest:
+        reasons.append(("joint_narrow", SKEWED))
+    for reason, rows in reasons:
+        if names := [name for name, mean in means.items() if rows * mean > 1]:
+            return (Note(reason, values={"metrics": ", ".join(names)}),)
+    return ()
 
 
 def notes(
@@ -477,8 +490,7 @@ def notes(
 ) -> tuple[Note, ...]:
     test, automatic, null = joint["test"], plan.correction == "auto", joint["null_disparity"]
     more = [*common_notes(columns, tests, plan, rows)]
-    if skewed := jointly_skewed(columns, tests, joint, plan):
-        more.append(Note("joint_skewed", values={"metrics": ", ".join(skewed)}))
+    more += jointly_skewed(columns, tests, joint, plan)
     if np.isnan(joint["factor"]):
         more.append(Note("uncorrected", values={"needed": automatic}))
     elif automatic and joint["factor"] != 1:

@@ -414,6 +414,8 @@ register(
         "err too often, so there is no verdict.",
         "joint_skewed": "{metrics} is too skewed for the number of rows in the groups (about twice the squared "
         "skewness are needed), so the joint test has no verdict.",
+        "joint_narrow": "{metrics} is skewed, and groups that vary less than all rows together decide the joint test: "
+        "they may lack the rare large amounts, so it has no verdict.",
         "few_events": "Listed but not tested, because too few rows of one class, or too few scores out of order, show "
         "how far chance moves the metric: {groups}.",
         "few_for_factors": "Listed but not tested, because there are too few people, or too few of one outcome in the "

@@ -51,6 +51,8 @@ def adjust(
     """
     if method not in METHODS:
         raise UnknownOption("adjust", method, METHODS)
+    if ranked and method != "holm":
+        raise UsageError("ranked: only Holm's procedure takes ranks.")
     given = np.asarray(pvalues, dtype=float)
     if same is not None:
         labels, place = np.unique(np.asarray(same), return_inverse=True)

@@ -980,8 +980,8 @@ class MonitorResult(Evidence):
     def suppressed(self, minimum: int, also: Any = ()) -> Self:
         """As in `Evidence`; looks and batches with fewer rows of a group are withheld too.
 
-        So are looks after which fewer rows of a group were counted until the next look that is published: both
-        together would tell about these rows.
+        So is a look if fewer rows of a group were counted between it and the next published look: the two together
+        would reveal these rows.
         """
         hidden = Evidence.suppressed(self, minimum, also)
         small = {name: getattr(hidden, name).copy() for name in BY_BATCH}

@@ -240,13 +240,11 @@ class PageTable:
         if self.long:
             return ()
         keys = [i for i, column in enumerate(self.columns) if column.key]
-        minor = [i for i, column in enumerate(self.columns) if column.minor and not self._uneventful(i)]
+        eventful = {row[i].mark for i, c in enumerate(self.columns) if c.name == "status" for row in self.rows}
+        eventful -= {"ok", "reference"}  # otherwise the status only says that every line was tested
+        minor = [i for i, c in enumerate(self.columns) if c.minor and (c.name != "status" or eventful)]
         room = _BELOW - len(keys)
         return tuple(self._only([*keys, *minor[at : at + room]], self.rows) for at in range(0, len(minor), room))
-
-    def _uneventful(self, i: int) -> bool:
-        """Whether a column only says that every line was tested."""
-        return self.columns[i].name == "status" and {row[i].mark for row in self.rows} <= {"ok", "reference"}
 
     def _only(self, places: Sequence[int], rows: Sequence[tuple[Cell, ...]]) -> PageTable:
         columns = tuple(replace(self.columns[i], minor=False) for i in places)

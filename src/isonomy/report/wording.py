@@ -125,7 +125,7 @@ def compared(changed: int, both: int, alone: int, moved: int, numbers: int) -> s
     """Two audits in a sentence: the tests in ``both``, and the ``numbers`` that were compared."""
     if not both:
         return "The audits have no test in common, so nothing was compared."
-    verdicts = f"{plural(changed, 'verdict', 'verdicts') if changed else 'No verdict'} of {both:,} tests changed"
+    verdicts = f"{f'{changed:,}' if changed else 'None'} of {both:,} verdicts changed"
     if both == 1:
         verdicts = f"The verdict {'changed' if changed else 'did not change'}"
     mover = f"{f'{moved:,}' if moved else 'none'} of {plural(numbers, 'number', 'numbers')} compared"

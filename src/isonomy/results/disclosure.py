@@ -158,7 +158,7 @@ def _telling(size: FloatArray, hidden: BoolArray, named: BoolArray, minimum: int
 
 
 def leaves_few(groups: Sequence[Group], size: FloatArray, rows: FloatArray | float | None, minimum: int) -> BoolArray:
-    """The named groups that all rows but a few are in: these few follow by subtraction, and no line is about them."""
+    """The named groups that all but a few rows belong to: the few follow by subtraction, and no line lists them."""
     named = np.array([any(name == CONDITION for name, _ in group.items) for group in groups], dtype=bool)
     others = np.full(len(groups), np.nan) if rows is None else rows - size
     return named & (others > 0) & (others < minimum)
@@ -228,7 +228,8 @@ def family_notes(results: Mapping[str, Evidence], minimum: int) -> dict[str, tup
         for where, groups in sorted(near[name].items()):
             by_groups[tuple(sorted(groups))].append(where)
         values = {groups: {"where": "; ".join(where), "minimum": minimum} for groups, where in by_groups.items()}
-        same = tuple(dict.fromkeys(_same_for_all(result)))
+        rates = np.empty(0) if (known := _rates(result)) is None else known
+        same = tuple(dict.fromkeys(result.labels[i] for i in np.flatnonzero((rates == 0) | (rates == 1))))
         notes[name] = (
             *(Note("near_counts", groups, value) for groups, value in values.items()),
             *([Note("same_for_all", same)] if same else []),
@@ -310,9 +311,3 @@ def _rates(result: Evidence) -> FloatArray | None:
         return None
     rates: FloatArray = getattr(result, fields[0])
     return rates if np.shape(rates) == (len(result.groups),) else None
-
-
-def _same_for_all(result: Evidence) -> Iterator[str]:
-    """The groups whose published rate is 0 or 1."""
-    rates = _rates(result)
-    return iter(()) if rates is None else (result.labels[i] for i in np.flatnonzero((rates == 0) | (rates == 1)))

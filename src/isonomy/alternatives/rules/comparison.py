@@ -48,7 +48,7 @@ from isonomy.numerics.tails import t_as_rare, t_sf
 _TIE = 1e-12  # relative: a tie lost to rounding must count as exceeding, never as evidence
 FEW_CHANGES = 100  # decisions: a gain from fewer is judged by their binomial law
 FEWEST_CHANGES = 10  # decisions, in effect, that the normal law needs where there is no binomial law
-FINER = 4  # grids of 1,024 steps that refine a bound, to 2^-40 of a step of
+FINER = 4  # grids of 1,024 steps that refine a bound, to 2^-40 of a step of `GRID`
 GRID = (201, 101)  # accuracy gains from -1 to 1, fairness gains from 0 to 1, as in the paper
 
 Merge = Literal["median", "exchangeable", "smallest"]
@@ -530,7 +530,7 @@ def largest_supported(
 ) -> float:
     """The largest gain in fairness (or accuracy) at which the test rejects if the other gain is 0; NaN if none.
 
-    This is a lower confidence bound. The grid brackets it, and ever finer ones refine it. ``margin`` is the loss of
+    This is a lower confidence bound. The grid brackets it, and finer grids refine it. ``margin`` is the loss of
     accuracy that a gain in fairness may cost.
     """
     grid = curves.fairness_gains if kind == "fairness" else curves.accuracy_gains

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -82,10 +83,7 @@ def standardized_rest(groups: Fieller, size: FloatArray, usable: BoolArray) -> F
     Pooling the rows instead is confounded when treated shares differ between groups. Shares are estimated too, and
     their multinomial variance is counted. Groups that are not usable are left out of every rest.
     """
-
-    def others(values: FloatArray) -> FloatArray:
-        return total_of_others(values, usable)
-
+    others = partial(total_of_others, usable=usable)
     with np.errstate(divide="ignore", invalid="ignore"):
         total = others(size)
         total = np.where(total > 0, total, np.nan)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,7 @@ from scipy import optimize, special
 from isonomy.effects.estimators.collapse import Formula
 from isonomy.effects.estimators.errors import Errors, Gap, select, total_of_others
 from isonomy.effects.estimators.moments import EventCounts, Sums
-from isonomy.inference.effect import Effect, Fieller, Limits
+from isonomy.inference.effect import Effect, Fieller, Limits, Wrapper
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.tails import t_sf
 
@@ -105,34 +106,25 @@ class CountGap(Gap):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ByEvents(Effect):
+class ByEvents(Wrapper):
     """The law of the counts for the groups with ``few`` events, Welch's for all others."""
 
-    welch: Effect
     counts: Effect
     few: BoolArray
 
     @property
-    def value(self) -> FloatArray:
-        return self.welch.value
-
-    @property
-    def standard_error(self) -> FloatArray:
-        return self.welch.standard_error
-
-    @property
     def df(self) -> FloatArray:
-        return np.where(self.few, np.inf, self.welch.df)
+        return np.where(self.few, np.inf, self.inner.df)
 
     def root(self, null: npt.ArrayLike = 0.0) -> FloatArray:
-        return self._pick(self.welch.root(null), self.counts.root(null))
+        return self._pick(self.inner.root(null), self.counts.root(null))
 
     def statistic(self, null: npt.ArrayLike) -> FloatArray:
         return np.square(self.root(null))
 
     def interval(self, critical: npt.ArrayLike) -> Limits:
         square = np.broadcast_to(np.asarray(critical, dtype=float), self.few.shape)
-        ends = zip(self.welch.interval(square), self.counts.interval(square[self.few]), strict=True)
+        ends = zip(self.inner.interval(square), self.counts.interval(square[self.few]), strict=True)
         low, high = (self._pick(*pair) for pair in ends)
         return low, high
 
@@ -221,10 +213,7 @@ def rest_of(
     counts: EventCounts, rest: Fieller, size: FloatArray, usable: BoolArray, chosen: BoolArray, *, relative: bool
 ) -> CountLaw:
     """The law of the error of the rest of the ``chosen`` groups: all others, each with its share of their rows."""
-
-    def others(values: FloatArray) -> FloatArray:
-        return total_of_others(values, usable)
-
+    others = partial(total_of_others, usable=usable)
     total = others(size)
     smooth = (counts.x + 0.5) / (counts.n + 1)  # event rates that are never 0 or 1
     binomial = smooth * (1 - smooth) / np.maximum(counts.n, 1)

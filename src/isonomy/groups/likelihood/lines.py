@@ -335,7 +335,7 @@ def rows_or_bins(source: Source, measure: Measure, request: Request) -> Sample:
         return source.rows(request)
     numeric = request.numeric if cells.dropped else {}  # the first pass saw no missing value
     binned = replace(request, numeric=numeric, probabilities=(), keys={**request.keys, **bins.keys(value)})
-    apart = bins.parts(value, cells.rows, cells.size) if source.in_process else []
+    apart = bins.parts(value, cells.rows, cells.size) if source.frame.implementation.is_polars() else []
     answer = source.cells(replace(binned, values=bins.sums(value)), apart=apart)
     if answer.rows != cells.rows:
         raise DataError("data: the table changed between two passes; audit a copy that does not change.")

@@ -127,21 +127,16 @@ class Pair:
 class StandardizedPair(Pair):
     """A group and θ + d σ, in units of σ from θ: the columns are the metric, and P(R) times its influence on σ.
 
-    ``error`` is the standard error of the disparity. ``known``: θ is a number; then R is all rows, and the metric does
-    not enter its equation.
+    ``known``: θ is a number; then R is all rows, and the metric does not enter its equation.
     """
 
-    error: float = 0.0
+    standard_error: float = 0.0  # of the disparity
     known: bool = False
 
     @property
     def reach(self) -> float:
         """According to its influence values σ is never below half its estimate."""
         return 8.0 * float(np.ptp(self.data.columns[0]))
-
-    @property
-    def standard_error(self) -> float:
-        return self.error
 
     def functions(self, disparity: float, theta: float | None = None) -> tuple[Functions, FloatArray]:
         """1_G (M - ρ), and the equation of ρ; a difference of 0 from a number leaves nothing to profile."""
@@ -257,7 +252,7 @@ class StandardizedContrast:
         data = Patterns(self.group.astype(np.intp) + 2 * referents, 4, (value, share * on_sigma / sigma), self.mass)
         mine, theirs = np.array([0.0, 1.0, 0.0, 1.0]), np.array([0.0, 0.0, 1.0, 1.0])
         error = float(np.sqrt(self.mass @ influence**2)) / float(self.mass.sum())
-        return StandardizedPair(data, mine, theirs, 0.0, error=error, known=known)
+        return StandardizedPair(data, mine, theirs, 0.0, standard_error=error, known=known)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -200,7 +200,7 @@ def extended(
 
 
 def distinct(pool: Sequence[Subgroup], codes: Codes, most: int) -> list[Subgroup]:
-    """The first subgroups of the pool that neither overlap much with one before them nor are all others."""
+    """The first subgroups of the pool that neither overlap much with an earlier one nor are its complement."""
     chosen: list[tuple[Subgroup, BoolArray]] = []
     for subgroup in pool:
         if len(chosen) == most:

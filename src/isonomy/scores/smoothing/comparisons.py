@@ -587,11 +587,11 @@ def interval_means(moments: VoteMoments, within: BoolArray | None = None) -> dic
         "effective": effective,
         "covariance": covariance.reshape(groups * many, groups * many),
         "supported": enough(effective, pooled, binary=moments.binary),
-        "shape": _interval_shapes(moments, functionals, inside),
+        "shape": _interval_shapes(moments, functionals),
     }
 
 
-def _interval_shapes(moments: VoteMoments, functionals: FloatArray, inside: FloatArray) -> FloatArray:
+def _interval_shapes(moments: VoteMoments, functionals: FloatArray) -> FloatArray:
     """Third and second central moments of the means (2, 2, G, C): by each group's votes, and if all are equally skewed.
 
     Zeros if outcomes are 0 and 1, which are judged by their events.
