@@ -49,7 +49,7 @@ def test_a_verdict_that_changed_and_numbers_that_moved() -> None:
     done = compare(audited(0.3, 1), audited(0.0, 2))
     (change,) = done.changes
     assert (change.verdicts, change.changed) == (("Difference shown", "Within tolerance"), True)
-    assert done.headline == "The verdict changed; 2 numbers changed by more than chance explains."
+    assert done.headline == "The verdict changed; 2 of 2 numbers compared changed by more than chance explains."
     assert [move.split(":")[0] for move in change.moves] == ["sex=f", "sex=m"]
     assert all((" points; " in move and "points higher" in move) or "points lower" in move for move in change.moves)
     assert wording.INDEPENDENT_ROWS in done.notes
@@ -269,7 +269,7 @@ def test_a_series_with_a_change_reports_it() -> None:
     rng = np.random.default_rng(3)
     done = compare(*(night(rate, rng, men=0.3) for rate in (0.3, 0.3, 0.3, 0.1, 0.3)))
     (change,) = done.changes
-    assert done.headline == "The verdict changed; 1 number changed by more than chance explains."
+    assert done.headline == "The verdict changed; 1 of 1 number compared changed by more than chance explains."
     assert re.fullmatch(
         r"sex=f: from \S+ to \S+ points, between -\S+ and \S+; not the same in all 5 audits; adjusted p.*",
         change.moves[0],

@@ -172,6 +172,11 @@ def test_a_late_change_raises_an_alarm_with_its_start() -> None:
     assert 20 <= int(batch) <= 25
     assert abs(int(since) - 20) <= 2
     assert "since about batch" in result.summary()
+    until = rows(2, 20_000, 40, 0.15, 20).filter(pl.col("week") <= int(batch))
+    now = iso.monitor(until, batch="week", **OPTIONS | {"groups": "g"})
+    assert now.deciding().startswith(f"Alarm at batch {batch}: ")
+    assert now.verdict == "violation" or now.headline().endswith("The last batch raised an alarm.")
+    assert not any("Not decided yet. At the pace" in text and text.startswith("g=c") for text in now.findings())
     assert not iso.monitor(rows(2, 20_000, 40, 0.15, 20), batch="week", run_length=None, **OPTIONS).alarms
 
 
@@ -582,10 +587,11 @@ def run(*arguments: object) -> tuple[int, str]:
 
 def test_command_line(tmp_path: Path) -> None:
     state = tmp_path / "isonomy-report" / "monitor.json"
-    codes = []
+    codes, ends = [], []
     for week in range(14):
-        code, _ = run("update", files(tmp_path, [week]), "--batch", f"w{week}")
+        code, text = run("update", files(tmp_path, [week]), "--batch", f"w{week}")
         codes.append(code)
+        ends.append(text.splitlines()[-1])
     result = iso.monitor(TABLE.filter(pl.col("week") < 14), batch="week", **OPTIONS | {"groups": "g"})
     same_numbers = iso.Monitor.load(state).result()
     np.testing.assert_array_equal(same_numbers.low_by_batch, result.low_by_batch)
@@ -593,6 +599,10 @@ def test_command_line(tmp_path: Path) -> None:
     shown = int(result.first_shown[result.labels.index("g=c")])
     assert codes == [int(week in alarms or week >= shown) for week in range(14)]
     assert (codes[0], codes[-1]) == (0, 1)
+    assert alarms
+    for week in range(14):
+        assert ("1 alarm in the last batch" in ends[week]) == (week in alarms)
+        assert ("1 violation" in ends[week]) == (week >= shown)
     names = {path.name for path in state.parent.iterdir()}
     assert {"monitor.json", "report.html", "results.json", "summary.md", "junit.xml"} <= names
     code, text = run("update", tmp_path / "audit.toml", "--batch", "w3")

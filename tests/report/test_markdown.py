@@ -21,7 +21,7 @@ def summary() -> str:
 
 def test_summary_says_what_was_asked_and_found(summary: str) -> None:
     assert summary.startswith("# A made-up lender, first half of 2026\n")
-    assert "2 tests ended in a verdict on which this audit fails (violation)." in summary
+    assert "This audit fails because of 2 violations (flag-tpr and hostile)." in summary
     assert "| flag-tpr | True positive rate by race |" in summary
     assert "## Provenance" in summary
     assert "Numbers of groups with fewer than 10 rows are withheld" in summary
@@ -63,7 +63,7 @@ def test_nothing_tested_is_not_answered() -> None:
     report = document(entries=(Entry(name="empty", kind="flag", result=untested()),), fail_on=("inconclusive",))
     text = markdown(report)
     assert "⛔ Not answered" in text
-    assert "No test ended in a verdict on which this audit fails (inconclusive)." in text
+    assert "No test has a result on which this audit fails (inconclusive verdict)." in text
 
 
 def test_an_audit_that_fails_on_nothing_and_withholds_nothing() -> None:

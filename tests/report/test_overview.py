@@ -74,7 +74,7 @@ def test_who_chose_is_on_the_first_page() -> None:
     ]
     assert choices(entries) == (
         ("Tolerance: 2.0 points", "1 and 2", "Model Risk Committee", "2026‑01‑15", "smaller gaps do not matter"),
-        ("Threshold: 0.800", "3", "not recorded", "not recorded", "not recorded"),
+        ("Threshold: 0.800 (the default)", "3", "not recorded", "not recorded", "not recorded"),
     )
     page = html(document(entries=tuple(entries)))
     assert page.index("Who chose the thresholds and tolerances") < page.index('id="test-1"')

@@ -7,6 +7,7 @@ import pytest
 from isonomy.report import wording
 from isonomy.report.document import FAILED, VERDICTS
 from isonomy.results import KINDS, find_question, phrases
+from support.fakes import document
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -82,8 +83,10 @@ def test_the_headline(tally: dict[str, int], sentence: str) -> None:
 
 
 def test_numbers_agree_with_their_nouns() -> None:
-    assert wording.outcome_line(1, ("violation",)) == "1 test ended in a verdict on which this audit fails (violation)."
-    assert wording.outcome_line(2, ("violation", "within_tolerance")).endswith("(violation and within tolerance).")
-    assert wording.outcome_line(0, ("violation",)).startswith("No test ended")
+    rules = ("violation", "within_tolerance", "alarm")
+    happened = "2 violations (flag-tpr and hostile) and 1 verdict within tolerance (tolerated)"
+    assert wording.outcome_line(document(fail_on=rules)) == f"This audit fails because of {happened}."
+    nothing = "No test has a result on which this audit fails (violation and alarm in the last batch)."
+    assert wording.outcome_line(document(entries=(), fail_on=("violation", "alarm"))) == nothing
     assert wording.plural(1, "test is", "tests are") == "1 test is"
     assert wording.plural(2_000, "test is", "tests are") == "2,000 tests are"

@@ -346,6 +346,15 @@ def test_too_few_rows_are_told_in_words() -> None:
         equalize_thresholds(data, outcome="y", score="s", threshold=0.5, groups="g")
 
 
+def test_too_few_cases_of_a_rate_are_told_in_words() -> None:
+    """Most of those with the outcome are selected: there are many of them, and few that the rate does not count."""
+    rng = np.random.default_rng(1)
+    group, outcome = np.repeat(["a", "b"], 300), np.tile([0, 1, 1], 200)
+    data = {"s": np.where((outcome == 1) & (rng.random(600) < 0.98), 0.7, 0.3), "g": group, "y": outcome}
+    with pytest.raises(NotEnoughData, match=r"10 of the rows that the true positive rate is about must be expected"):
+        equalize_thresholds(data, outcome="y", score="s", threshold=0.5, groups="g", target="tpr")
+
+
 def test_groups_that_share_a_threshold_are_named() -> None:
     rng = np.random.default_rng(0)
     score, group = rng.random(9_000), np.repeat(["a", "b", "c"], 3_000)

@@ -633,7 +633,7 @@ def notes(trials: Sequence[Trial], reports: Sequence[SearchReport], cases: Cases
     distance = float(np.median([part.distance for part in tests.values()])) if tests else np.inf
     if distance < NEAR:
         names = ", ".join(utility.name for utility in criteria.fairness)
-        result.append(Note("near_fair", values={"utility": names, "distance": distance}))
+        result.append(Note("near_fair", values={"utility": names, "distance": distance, "trials": len(tests)}))
     ready = cases.rule is None and criteria.capacity is None
     if ready and cases.training_share:
         several = len(criteria.pairs) > 1 and len(trials) == 1

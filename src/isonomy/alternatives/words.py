@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -256,11 +255,11 @@ register(
         "not_disadvantaged": _trials(
             "{groups} is not worse off in {metric} under the status quo, so there is nothing to reduce."
         ),
-        "near_fair": partial(
-            _filled,
-            "The status quo's unfairness in {metric} is only {distance:.1f} standard errors from zero (median trial). "
-            "The theory assumes that it is not zero. Close to zero the test has little power, and its level is not "
-            "guaranteed.",
+        "near_fair": lambda note: _filled(
+            "The status quo's unfairness in {metric} is only {distance:.1f} standard errors from zero"
+            f"{'' if note.values.get('trials') == 1 else ' (median trial)'}. The theory assumes that it is not zero. "
+            "Close to zero the test has little power, and its level is not guaranteed.",
+            note,
         ),
         "candidate_near_fair": _trials(
             "the alternative's unfairness in {metric} is within two standard errors of zero. The bootstrap is not "

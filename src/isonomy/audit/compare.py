@@ -124,7 +124,8 @@ def compare(*audits: AuditResult) -> AuditComparison:
     The hypothesis about a number is that it is the same in all audits (`homogeneity`). For two audits, the standard
     error of the change is the root of the sum of the two squared errors, which is right if the tables are independent.
     p-values are adjusted by Holm's method over all numbers compared; opposite changes of two groups that are compared
-    with each other count once. If two audits read the same rows, only verdicts are compared.
+    with each other count once. If two audits read the same rows, only verdicts are compared. The same rows are
+    recognized only if the audits share an output folder or the environment variable ISONOMY_KEY.
     """
     if len(audits) < 2:
         raise UsageError(f"compare: {len(audits)} audit; give at least two.")

@@ -129,7 +129,7 @@ def flag(
     better : {"higher", "lower"}, optional
         Which values of the metric are better for the people concerned. It determines which flagged groups are *favored*
         and which *disfavored*, relative to the reference, or to the null if it is not zero. Default: lower is better
-        for error metrics, higher otherwise.
+        for error metrics, higher otherwise, also for an `iso.Metric`: give ``better`` with one whose values are bad.
     depth : int, default 1
         How many of the columns, cuts and conditions are intersected.
     min_size : int, default 10

@@ -59,7 +59,7 @@ class AuditTest(pytest.Item):
     def runtest(self) -> None:
         """Fail by the audit's own rule; a test that found nothing to test fails too."""
         entry = self.parent.entry(self.name)
-        if entry.fault is not None or entry.fails(self.parent.audit.config.fail_on):
+        if entry.fault is not None or entry.failures(self.parent.audit.config.fail_on):
             words = entry.lead if entry.result is None else entry.result.summary()
             raise AuditFailed(f"{entry.badge}: {entry.heading}\n\n{words}")
 

@@ -961,10 +961,15 @@ class MonitorResult(Evidence):
         return words.headline(self) if self.answered else Evidence.headline(self)
 
     def findings(self) -> tuple[str, ...]:
-        """The groups, worst first; the alarms; and what looking often means."""
+        """Alarms of the last batch; the groups, worst first; earlier alarms; and what looking often means."""
         order = self.worst_first
-        alarms = [words.alarm(self, j) for j in order if self.alarm[j]]
-        return (*(words.finding(self, j) for j in order[: words.MOST]), *alarms, words.any_time(self)) if order else ()
+        if not order:
+            return ()
+        last = (~np.isnan(self.alarm_by_batch[-1:])).any(axis=0)
+        now, before = (
+            [words.alarm(self, j) for j in order if self.alarm[j] and last[j] == new] for new in (True, False)
+        )
+        return (*now, *(words.finding(self, j) for j in order[: words.MOST]), *before, words.any_time(self))
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         return (self.rows_assumed(), *words.ASSUMPTIONS)

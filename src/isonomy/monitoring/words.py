@@ -134,7 +134,8 @@ def headline(result: MonitorResult) -> str:
     over = f"Over {total:,} batch{'' if total == 1 else 'es'}"
     if result.verdict is not Verdict.VIOLATION:
         tolerant = result.tolerance is not None
-        return result.definition.verdict(result.verdict.value, tolerant=tolerant)
+        end = " The last batch raised an alarm." if result.alarmed else ""
+        return f"{result.definition.verdict(result.verdict.value, tolerant=tolerant)}{end}"
     j = result.worst_first[0]
     way = "lower" if result.disparity[j] < (0.0 if result.scale == "difference" else 1.0) else "higher"
     beyond = " by more than the tolerance" if result.tolerance is not None else ""
@@ -158,7 +159,9 @@ def finding(result: MonitorResult, j: int) -> str:
         end = "Within tolerance, over everything so far. It may leave the tolerance again."
     else:
         end = "Not decided yet."
-        if result.batches_needed is not None and math.isfinite(more := float(result.batches_needed[j])) and more > 0:
+        if result.alarm[j]:
+            end = "Not decided yet, over all batches; see the alarm."
+        elif result.batches_needed is not None and math.isfinite(more := float(result.batches_needed[j])) and more > 0:
             end = (
                 f"Not decided yet. At the pace of the last ten batches, about {phrases.count(more)} more would show "
                 "that the difference is within the tolerance, if there is none."

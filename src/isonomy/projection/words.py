@@ -136,9 +136,10 @@ def evidence(r: ProjectionResult) -> str:
         return f"The p-value is that of the Wald test of the same {what} ({p}); the warnings give the reason."
     spread = f" ({phrases.number(r.tested_statistic)} with scores spread over their steps)"
     return (
-        f"The test of whether chance explains this total distance{'' if r.tested_statistic == r.statistic else spread} "
-        f"gives {p}: under the null hypothesis, chance alone exceeds {phrases.number(r.critical_value)} in at most "
-        f"{100 * r.alpha:g} % of samples. The Wald test of the same {what} gives {wald}."
+        "The test of whether chance explains the total distance of the least change"
+        f"{'' if r.tested_statistic == r.statistic else spread} gives {p}: under the null hypothesis, chance alone "
+        f"exceeds {phrases.number(r.critical_value)} in at most {100 * r.alpha:g} % of samples. "
+        f"The Wald test of the same {what} gives {wald}."
     )
 
 

@@ -58,9 +58,10 @@ class Entry:
     def verdict(self) -> str:
         return FAILED if self.result is None or not self.result.answered else self.result.verdict.value
 
-    def fails(self, rules: Collection[str]) -> bool:
-        """Whether the verdict is one of the ``rules``, or an alarm was raised and they include alarms."""
-        return self.verdict in rules or (ALARM in rules and bool(getattr(self.result, "alarmed", False)))
+    def failures(self, rules: Collection[str]) -> tuple[str, ...]:
+        """The verdict and an alarm in the last batch, those of them that are among the ``rules``."""
+        happened = (self.verdict, ALARM) if getattr(self.result, "alarmed", False) else (self.verdict,)
+        return tuple(word for word in happened if word in rules)
 
     @property
     def definition(self) -> Question:
@@ -176,7 +177,7 @@ class Document:
 
     @property
     def failing(self) -> tuple[Entry, ...]:
-        return tuple(entry for entry in self.entries if entry.fails(self.fail_on))
+        return tuple(entry for entry in self.entries if entry.failures(self.fail_on))
 
     @property
     def tally(self) -> dict[str, int]:

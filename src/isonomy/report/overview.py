@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -201,6 +202,8 @@ def choices(entries: Sequence[Entry]) -> tuple[tuple[str, ...], ...]:
             result, decided = entry.result, entry.decided
             points = name == "tolerance" and result is not None and result.units().get("disparity") == "points"
             setting = f"{name.capitalize()}: {phrases.points(value) if points else phrases.number(value)}"
+            if value == signature(entry.definition.function).parameters[name].default:
+                setting = f"{setting} (the default)"
             date = decided.on.replace("-", "\u2011") if decided else ""  # a date is not broken between two lines
             who = (decided.by, date, decided.why) if decided else (wording.NOT_RECORDED,) * 3
             rows.setdefault((setting, *map(visible, who)), []).append(str(number))

@@ -242,9 +242,9 @@ def junit(document: Document) -> str:
         if entry.result is None:
             continue
         findings = _text("\n".join(entry.result.findings()))
-        if entry.fails(document.fail_on):
+        if failures := entry.failures(document.fail_on):
             message = _text(f"{entry.sentence} {entry.lead}")
-            ET.SubElement(case, "failure", {"message": message, "type": entry.verdict}).text = findings
+            ET.SubElement(case, "failure", {"message": message, "type": " ".join(failures)}).text = findings
         ET.SubElement(case, "system-out").text = _text(f"{entry.question}\n{entry.sentence}\n") + findings
     ET.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"

@@ -108,7 +108,8 @@ OTHER_KIND = "The audits run different kinds of test under this id, so the numbe
 SAME_ROWS = "Two audits read the same rows. Only verdicts are compared; numbers differ only where options do."
 INDEPENDENT_ROWS = (
     "Changes are judged as if the tables were independent, which the files cannot show. If the same people are in "
-    "several, the p-values are not exact, and a change that is within its error here may still be real."
+    "several, the p-values are not exact, and a change that is within its error here may still be real. Audits of the "
+    "same rows are recognized only if they share an output folder or the variable ISONOMY_KEY."
 )
 FEW_CASES = "Not compared, because the rate counts fewer than {1} rows, or all but fewer than {1}, in an audit: {0}."
 SERIES = (
@@ -128,7 +129,7 @@ def compared(changed: int, both: int, alone: int, moved: int, numbers: int) -> s
     verdicts = f"{f'{changed:,}' if changed else 'None'} of {both:,} verdicts changed"
     if both == 1:
         verdicts = f"The verdict {'changed' if changed else 'did not change'}"
-    mover = plural(moved, "number", "numbers") if moved else "no number"
+    mover = f"{f'{moved:,}' if moved else 'none'} of {plural(numbers, 'number', 'numbers')} compared"
     numeric = f"{mover} changed by more than chance explains" if numbers else "no number was compared"
     rest = f" {plural(alone, 'test is', 'tests are')} in one audit only." if alone else ""
     return f"{verdicts}; {numeric}.{rest}"
@@ -218,15 +219,28 @@ def chart_label(heading: str) -> str:
 
 def exit_reason(code: int, document: Document) -> str:
     """Why the command ends with a code other than 0, and which tests decided that."""
-    entries = document.failing if code == 1 else [entry for entry in document.entries if entry.fault]
-    cause = outcome_line(len(entries), document.fail_on).rstrip(".") if code == 1 else "Not answered"
-    return f"Exit code {code}. {cause}: {phrases.listed([entry.name for entry in entries])}."
+    if code == 1:
+        return f"Exit code 1. {outcome_line(document)}"
+    unanswered = [entry.name for entry in document.entries if entry.fault]
+    return f"Exit code {code}. Not answered: {phrases.listed(unanswered)}."
 
 
-def outcome_line(failing: int, fail_on: tuple[str, ...]) -> str:
-    rule = phrases.listed([verdict.replace("_", " ") for verdict in fail_on])
-    tests = plural(failing, "test", "tests") if failing else "No test"
-    return f"{tests} ended in a verdict on which this audit fails ({rule})."
+def outcome_line(document: Document) -> str:
+    """Which tests ended in something that makes the audit fail, and in what."""
+    rules = document.fail_on
+    named = {rule: [entry.name for entry in document.entries if rule in entry.failures(rules)] for rule in rules}
+    parts = [f"{plural(len(at), *_ENDS[rule])} ({phrases.listed(at)})" for rule, at in named.items() if at]
+    if parts:
+        return f"This audit fails because of {phrases.listed(parts, len(parts))}."
+    return f"No test has a result on which this audit fails ({phrases.listed([_ENDS[rule][0] for rule in rules])})."
+
+
+_ENDS = {
+    "violation": ("violation", "violations"),
+    "within_tolerance": ("verdict within tolerance", "verdicts within tolerance"),
+    "inconclusive": ("inconclusive verdict", "inconclusive verdicts"),
+    "alarm": ("alarm in the last batch", "alarms in the last batch"),
+}
 
 
 # ---- the glossary

@@ -436,13 +436,21 @@ EXTRAPOLATED = (
 )
 
 
+EXPECTED = (
+    "at least 10 of the rows that the {0} is about must be expected to count toward it at the rate of all groups, and "
+    "10 not to"
+)
+
+
 def _threshold_stays(note: Note) -> str:
     name = note.values["name"]
-    few = "outcomes just above the threshold" if note.values["margin"] else f"rows to estimate the {name}"
-    return (
-        f"The threshold does not change where there are too few {few} (at least 10 people with the outcome and 10 "
-        f"without are needed): {phrases.listed(note.groups)}."
-    )
+    few, needed = f"rows to estimate the {name}", EXPECTED.format(name)
+    if note.values["margin"]:
+        few, needed = (
+            "outcomes just above the threshold",
+            "at least 10 people with the outcome and 10 without are needed",
+        )
+    return f"The threshold does not change where there are too few {few} ({needed}): {phrases.listed(note.groups)}."
 
 
 def _still_differ(note: Note) -> str:
@@ -542,12 +550,13 @@ def thresholds_headline(r: ThresholdsResult) -> str:
 
 def too_few(target: str, threshold: float | Mapping[str, float], single: bool, names: Mapping[str, str]) -> str:
     """Why no thresholds are set: fewer than two groups have enough rows."""
-    where = "just above it" if target == "outcome_at_margin" else "in a group"
+    name, needed = names[target], "At least 10 people with the outcome and 10 without are needed just above it"
+    if target != "outcome_at_margin":
+        needed = f"In a group, {EXPECTED.format(name)}"
     return (
-        f"threshold: {'one group has' if single else 'no group has'} enough rows to estimate the {names[target]} "
-        f"at {in_force(threshold)}, and thresholds are set by comparing two or more groups. At least 10 people with "
-        f"the outcome and 10 without are needed {where}: combine small groups, or give a threshold with more people "
-        "near it."
+        f"threshold: {'one group has' if single else 'no group has'} enough rows to estimate the {name} "
+        f"at {in_force(threshold)}, and thresholds are set by comparing two or more groups. {needed}: combine "
+        "small groups, or give another threshold."
     )
 
 
