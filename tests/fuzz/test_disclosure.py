@@ -430,6 +430,28 @@ def test_a_condition_that_all_but_a_few_meet_is_withheld(reference: Any) -> None
     assert np.isnan([compared.n[1], compared.change[1], compared.disparity_before[1]]).all()
 
 
+@pytest.mark.parametrize("metric", ["tpr", ["tpr", "selection_rate"]])
+@pytest.mark.parametrize("reference", ["rest", "population"])
+def test_a_condition_that_all_but_a_few_of_the_counted_meet_is_withheld(metric: Any, reference: Any) -> None:
+    """Of the 100 others, 3 have the outcome that the metric is about; or there are 3 others."""
+    place, rng = np.arange(2000), np.random.default_rng(6)
+    outcome = np.where(place < 100, place < 3, rng.random(2000) < 0.5)
+    table = pl.DataFrame({"x": place, "y": outcome, "p": rng.random(2000) < 0.6, "b": place // 40 % 2})
+    roles: Any = {"metric": metric, "outcome": "y", "prediction": "p", "reference": reference}
+    for least in (100, 3):
+        groups = [iso.where("most", iso.col("x") >= least)]
+        results: list[Any] = [iso.flag(table, groups=groups, **roles)]
+        if reference == "rest":
+            results.append(iso.monitor(table, groups=groups, batch="b", **roles))
+        for result in results:
+            lines = np.array([name == "tpr" for name in result.metrics])
+            for published in (result.published(10), iso.from_json(result.to_json()).published(10)):
+                assert np.isfinite(result.estimate[lines]).all()
+                numbers = [published.n, published.estimate, published.disparity, published.reference_value]
+                assert np.isnan([part[lines] for part in numbers]).all()
+                assert not published.provenance.counted
+
+
 def test_a_comparison_of_models_withholds_small_groups() -> None:
     models = {"A": "p", "B": "q"}
     table = few_others().with_columns(h=pl.when(pl.int_range(pl.len()) < 9).then(pl.lit("c")).otherwise("g"))

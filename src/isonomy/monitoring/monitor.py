@@ -755,11 +755,15 @@ def conclude_monitor(state: MonitorState, plan: MonitorPlan, record: Any) -> Mon
     numbers |= {name: last_look(name) for name in plain}
     numbers |= {name: np.where(drawn, last_look(name), np.nan) for name in ("ci_low", "ci_high")}
     numbers |= {name: np.concatenate(part) for name, part in looks.items()}
+    counted = {
+        fact["name"]: round(sum(batch.totals[k][0] for batch in state.current)) for k, fact in enumerate(state.metrics)
+    }
+    counted["size"] = sum(batch.rows for batch in state.current)
     result = MonitorResult(
         null=words.null(plan),
         verdict=overall([v for v, s in zip(verdicts, status, strict=True) if s is not Status.REFERENCE]),
         notes=(),
-        provenance=record,
+        provenance=replace(record, counted=counted),
         groups=tuple(state.groups) * len(state.metrics),
         status=status,
         metrics=tuple(fact["name"] for fact in facts),
