@@ -979,8 +979,8 @@ class MonitorResult(Evidence):
     def suppressed(self, minimum: int, also: Any = ()) -> Self:
         """As in `Evidence`; looks and batches with fewer rows of a group are withheld too.
 
-        So are looks after which fewer rows of a group were counted until the next look that is published: both
-        together would tell about these rows.
+        So are looks before which, or after which until the next look that is published, fewer rows of a group were
+        counted: the looks and batches around them would tell about these rows.
         """
         hidden = Evidence.suppressed(self, minimum, also)
         small = {name: getattr(hidden, name).copy() for name in BY_BATCH}
@@ -990,9 +990,9 @@ class MonitorResult(Evidence):
         for first, last in zip((0, *self.restarts), (*self.restarts, len(self.batch_names)), strict=True):
             to_date[first:last] = np.cumsum(self.batch_n[first:last], axis=0)
             following = last - 1
-            for t in range(last - 2, first - 1, -1):
-                added = (to_date[following] - to_date[t])[published]
-                look[t] = not ((added > 0) & (added < minimum)).any()
+            for t in range(last - 1, first - 1, -1):
+                counted = np.array([to_date[t], to_date[following] - to_date[t]])[:, published]
+                look[t] = not ((counted > 0) & (counted < minimum)).any()
                 following = t if look[t] else following
             alone[first:last] = look[first:last] & np.append(True, look[first : last - 1])[: last - first]
         for name, values in small.items():
