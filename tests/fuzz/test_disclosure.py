@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 import isonomy as iso
 from isonomy.cli import app
 from isonomy.frames.profile import fingerprint
+from isonomy.results.disclosure import family_notes
 
 SMALL = 37  # rows of the withheld group
 AUDIT = """\
@@ -430,6 +431,28 @@ def test_a_condition_that_all_but_a_few_meet_is_withheld(reference: Any) -> None
     assert np.isnan([compared.n[1], compared.change[1], compared.disparity_before[1]]).all()
 
 
+@pytest.mark.parametrize("metric", ["tpr", ["tpr", "selection_rate"]])
+@pytest.mark.parametrize("reference", ["rest", "population"])
+def test_a_condition_that_all_but_a_few_of_the_counted_meet_is_withheld(metric: Any, reference: Any) -> None:
+    """Of the 100 others, 3 have the outcome that the metric is about; or there are 3 others."""
+    place, rng = np.arange(2000), np.random.default_rng(6)
+    outcome = np.where(place < 100, place < 3, rng.random(2000) < 0.5)
+    table = pl.DataFrame({"x": place, "y": outcome, "p": rng.random(2000) < 0.6, "b": place // 40 % 2})
+    roles: Any = {"metric": metric, "outcome": "y", "prediction": "p", "reference": reference}
+    for least in (100, 3):
+        groups = [iso.where("most", iso.col("x") >= least)]
+        results: list[Any] = [iso.flag(table, groups=groups, **roles)]
+        if reference == "rest":
+            results.append(iso.monitor(table, groups=groups, batch="b", **roles))
+        for result in results:
+            lines = np.array([name == "tpr" for name in result.metrics])
+            for published in (result.published(10), iso.from_json(result.to_json()).published(10)):
+                assert np.isfinite(result.estimate[lines]).all()
+                numbers = [published.n, published.estimate, published.disparity, published.reference_value]
+                assert np.isnan([part[lines] for part in numbers]).all()
+                assert not published.provenance.counted
+
+
 def test_a_comparison_of_models_withholds_small_groups() -> None:
     models = {"A": "p", "B": "q"}
     table = few_others().with_columns(h=pl.when(pl.int_range(pl.len()) < 9).then(pl.lit("c")).otherwise("g"))
@@ -449,6 +472,23 @@ def test_a_comparison_of_models_withholds_small_groups() -> None:
             iso.compare_models(
                 table, models, metric="accuracy", outcome="x", groups="h", reference=reference
             ).published(20)
+
+
+@pytest.mark.parametrize("groups", ["g", [iso.where("y", iso.col("g") == "y")]])
+def test_a_comparison_of_models_withholds_the_few_that_one_of_them_counts(groups: Any) -> None:
+    """The first model selects 2 of group x, and the second about half: its precision is about 2 people."""
+    place, rng = np.arange(1000), np.random.default_rng(0)
+    one = np.where(place < 100, place < 2, rng.random(1000) < 0.5)
+    table = pl.DataFrame({"g": np.where(place < 100, "x", "y"), "y": rng.random(1000) < 0.5, "a": one})
+    table = table.with_columns(b=(place < 2) | (rng.random(1000) < 0.5))
+    roles: Any = {"metric": "ppv", "outcome": "y", "groups": groups}
+    result = iso.compare_models(table, {"A": "a", "B": "b"}, **roles)
+    assert result.n.min() > 50
+    published = result.published(10)
+    assert np.isnan([published.n, published.baseline, published.disparity_before, *published.counted])[:, 1:].all()
+    few = roles | {"groups": "g", "reference": {"g": "x"}}
+    with pytest.raises(iso.errors.NotEnoughData, match="reference"):
+        iso.compare_models(table, {"A": "a", "B": "b"}, **few).published(10)
 
 
 def counted() -> pl.DataFrame:
@@ -522,6 +562,19 @@ def test_conditions_of_about_as_many_other_people_tell_nothing(tmp_path: Path) -
     text = f'[columns]\ngroups = [{groups}]\nprediction = "p"\n[[tests]]\nkind = "flag"\nmetric = "selection_rate"\n'
     result, _ = run(tmp_path, text, table)
     assert not [note for one in result.results.values() for note in one.notes if note.code == "near_counts"]
+
+
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_conditions_one_within_the_other_are_named(weight: str | None) -> None:
+    """Of the 100 people who meet one condition only, 3 have the outcome that the metric is about."""
+    place, rng = np.arange(2000), np.random.default_rng(0)
+    outcome = np.where((place >= 900) & (place < 1000), place < 903, rng.random(2000) < 0.5)
+    table = pl.DataFrame({"x": place, "y": outcome, "p": rng.random(2000) < 0.6, "w": rng.integers(1, 4, 2000)})
+    groups = [iso.where("less", iso.col("x") < 900), iso.where("more", iso.col("x") < 1000)]
+    published = iso.flag(table, metric="tpr", groups=groups, outcome="y", prediction="p", weight=weight).published(10)
+    assert published.n[1] - published.n[0] == 3
+    (note,) = family_notes({"tpr": published}, 10)["tpr"]
+    assert (note.code, set(note.groups)) == ("near_counts", {"less", "more"})
 
 
 def test_tests_of_the_same_rows_tell_nothing_together(tmp_path: Path) -> None:

@@ -305,7 +305,7 @@ def test_few_comparable_people_have_students_law() -> None:
 
 
 def test_two_groups_among_comparable_people_are_two_hypotheses() -> None:
-    """Each is compared with people who have its own factors, so the two p-values differ and neither replaces the other."""
+    """Each is compared with people who have its own factors, so that the two p-values differ."""
     rng = np.random.default_rng(5)
     group = rng.choice(["a", "b"], 600, p=[0.8, 0.2])
     factor = rng.normal(0.7 * (group == "b"), 1.0)

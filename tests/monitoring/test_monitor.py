@@ -555,6 +555,27 @@ def test_looks_on_both_sides_of_a_small_batch_are_not_both_published() -> None:
     np.testing.assert_array_equal(published.n, result.n)
 
 
+def test_a_small_first_batch_does_not_follow_from_the_next_looks() -> None:
+    """5 people of one group are counted in the first batch, and in the first after a restart."""
+    counts = {"a": (5, 12, 300, 200), "b": (400, 400, 400, 400)}
+    parts = [
+        (week, g, place % 7 < 3) for g, number in counts.items() for week, n in enumerate(number) for place in range(n)
+    ]
+    table = pl.DataFrame(parts, schema=["b", "g", "p"], orient="row")
+    options: Any = {"metric": "selection_rate", "prediction": "p", "groups": "g", "reference": 0.5}
+    watch = iso.Monitor(**options)
+    for epoch in range(2):
+        for week in range(4):
+            watch.update(table.filter(pl.col("b") == week), batch=f"{epoch} {week}")
+        if not epoch:
+            watch.restart("changed")
+    published = watch.result().published(10)
+    for name in ("batch_n", "batch_disparity", "disparity_by_batch"):
+        shown = np.isfinite(getattr(published, name)).all(axis=1)
+        assert shown.tolist() == [False, name == "disparity_by_batch", True, True] * 2, name
+    assert np.isfinite(published.n).all()
+
+
 def test_the_state_file_has_sums_and_no_row(tmp_path: Path) -> None:
     watch = iso.Monitor(**OPTIONS | {"groups": "g"}, cluster="person")
     one_by_one(watch, TABLE.with_columns(person="person " + pl.col("person").cast(str)))

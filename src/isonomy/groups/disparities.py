@@ -461,13 +461,15 @@ def common(
     gaps: Gaps | Widest | None = Gaps(solvers, plan.alpha) if plan.given is None or plan.jointly else None
     used = solvers[0].sums.used
     dropped: dict[str, int] = {}
+    counted = {"size": solvers[0].sums.rows}
     for solver in solvers:
+        counted[solver.sums.measure.name] = solver.sums.used
         used = used if len(solvers) == 1 else max(used, solver.sums.rows)
         dropped |= solver.sums.dropped
         if isinstance(gaps, Gaps) and (plan.by_row(solver.sums.measure) or solver.sums.design is not None):
             gaps = gaps.widest  # later it would need the rows
     return {
-        "provenance": record(rows=used, dropped=dropped, random=random),
+        "provenance": record(rows=used, dropped=dropped, random=random, counted=counted),
         "_widest_gap": gaps,
         **plan.described(),
     }

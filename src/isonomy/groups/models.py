@@ -279,6 +279,7 @@ class ModelPlan:
                     changes[1, :, g] -= sign * theirs[model][1]
         rows_counted = sample.counts if sample.design is None else sample.design.rows
         n = np.array([float(rows_counted[rows & inside].sum()) for rows in sets])
+        by_model = np.array([[float(rows_counted[rows & part].sum()) for rows in sets] for part in counted])
         status = np.full(len(sets), Status.OK, dtype=object)
         status[np.isnan(metrics).any(axis=0)] = Status.UNSUPPORTED
         status[n < min_size] = Status.TOO_SMALL
@@ -297,7 +298,11 @@ class ModelPlan:
             "candidate": (list(self.models)[i],) * len(sets),
             "group": tuple(labels),
             "groups": tuple(groups),
-            "reference_n": np.full(len(sets), np.nan if referents is None else rows_counted[referents & inside].sum()),
+            "counted": by_model,
+            "reference_n": np.full(
+                len(sets),
+                np.nan if referents is None else min(rows_counted[referents & part].sum() for part in counted),
+            ),
             "metric": (bound.name,) * len(sets),
             "n": n,
             "status": tuple(map(Status, status)),
@@ -357,7 +362,8 @@ class ModelComparison:
     shares: tuple[bool, ...]
     groups: tuple[Group, ...]
     reference: str | Group
-    reference_n: FloatArray  # the rows of the metric in the reference; NaN if it is everybody else
+    counted: FloatArray  # of the rows, those that the metric of either model counts
+    reference_n: FloatArray  # the fewest of these in the reference; NaN if it is everybody else
     models: tuple[str, ...]
     rows: int
     alpha: float
@@ -368,17 +374,20 @@ class ModelComparison:
 
     def published(self, minimum: int) -> ModelComparison:
         """A copy that withholds the numbers of groups with fewer than ``minimum`` rows, and those that reveal them."""
-        few = self.n < minimum
-        for metric in dict.fromkeys(self.metric):
-            lines = np.array([name == metric for name in self.metric])
-            few |= lines & leaves_few(self.groups, self.n, self.n[lines][0], minimum)
-        small = withheld(self.groups, self.n, few, minimum, rows=self.rows)
+        fewest = self.counted.min(axis=0)
+        few = fewest < minimum
+        tables = list(zip(self.metric, self.candidate, strict=True))
+        for table in dict.fromkeys(tables):
+            lines = np.array([other == table for other in tables])
+            for part in self.counted:
+                few |= lines & leaves_few(self.groups, part, part[lines][0], minimum)
+        small = withheld(self.groups, fewest, few, minimum, rows=self.rows)
         told = any(hide and group == self.reference for hide, group in zip(small, self.groups, strict=True))
         if told or (self.reference_n < minimum).any():
             raise few_in_reference(minimum)
         hidden = ("group", "metric", "candidate")
         columns = {name: value for name, value in self._columns().items() if name not in hidden}
-        return replace(self, **hide_lines(columns, small))
+        return replace(self, **hide_lines(columns, small), counted=np.where(small, np.nan, self.counted))
 
     def _columns(self) -> dict[str, Any]:
         return {part.name: getattr(self, part.name) for part in fields(self) if part.metadata}

@@ -755,11 +755,15 @@ def conclude_monitor(state: MonitorState, plan: MonitorPlan, record: Any) -> Mon
     numbers |= {name: last_look(name) for name in plain}
     numbers |= {name: np.where(drawn, last_look(name), np.nan) for name in ("ci_low", "ci_high")}
     numbers |= {name: np.concatenate(part) for name, part in looks.items()}
+    counted = {
+        fact["name"]: round(sum(batch.totals[k][0] for batch in state.current)) for k, fact in enumerate(state.metrics)
+    }
+    counted["size"] = sum(batch.rows for batch in state.current)
     result = MonitorResult(
         null=words.null(plan),
         verdict=overall([v for v, s in zip(verdicts, status, strict=True) if s is not Status.REFERENCE]),
         notes=(),
-        provenance=record,
+        provenance=replace(record, counted=counted),
         groups=tuple(state.groups) * len(state.metrics),
         status=status,
         metrics=tuple(fact["name"] for fact in facts),
@@ -980,8 +984,8 @@ class MonitorResult(Evidence):
     def suppressed(self, minimum: int, also: Any = ()) -> Self:
         """As in `Evidence`; looks and batches with fewer rows of a group are withheld too.
 
-        So is a look if fewer rows of a group were counted between it and the next published look: the two together
-        would reveal these rows.
+        So is a look if fewer rows of a group were counted before it, or between it and the next published look: the
+        looks and batches around it would reveal these rows.
         """
         hidden = Evidence.suppressed(self, minimum, also)
         small = {name: getattr(hidden, name).copy() for name in BY_BATCH}
@@ -991,9 +995,9 @@ class MonitorResult(Evidence):
         for first, last in zip((0, *self.restarts), (*self.restarts, len(self.batch_names)), strict=True):
             to_date[first:last] = np.cumsum(self.batch_n[first:last], axis=0)
             following = last - 1
-            for t in range(last - 2, first - 1, -1):
-                added = (to_date[following] - to_date[t])[published]
-                look[t] = not ((added > 0) & (added < minimum)).any()
+            for t in range(last - 1, first - 1, -1):
+                counted = np.array([to_date[t], to_date[following] - to_date[t]])[:, published]
+                look[t] = not ((counted > 0) & (counted < minimum)).any()
                 following = t if look[t] else following
             alone[first:last] = look[first:last] & np.append(True, look[first : last - 1])[: last - first]
         for name, values in small.items():

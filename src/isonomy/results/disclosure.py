@@ -199,8 +199,8 @@ class Count(NamedTuple):
     counted: tuple[str, object]  # the column and, unless it counts whole groups, the metric
     group: Group
     rows: float
-    every: FloatArray  # all numbers of rows that the test publishes about the group, and those of cases in them
-    cases: bool  # whether these are known
+    every: FloatArray  # all numbers of rows that the test publishes about the group, and those of its parts by them
+    cases: bool  # whether rates are known
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -247,7 +247,12 @@ def _counts(test: str, result: Evidence) -> Iterator[Count]:
         lines[group].append(i)
     sizes = {c.name: getattr(result, field) for field, c in result.declared().items() if c.sizes}
     sizes = {name: values for name, values in sizes.items() if np.shape(values) == (len(result.groups),)}
-    every = np.array([*sizes.values(), *([sizes["n"] * rates] if rates is not None and "n" in sizes else [])])
+    every = [*sizes.values()]
+    if "n" in sizes:
+        every += [sizes["size"] - sizes["n"]] if "size" in sizes else []
+        cases = sizes["n"] * (np.nan if rates is None else rates)
+        if not (np.abs(cases - np.round(cases)) > ROUNDING).any():  # otherwise rates have weights, or are adjusted
+            every += [cases, sizes["n"] - cases]
     for field, column in result.declared().items():
         values, groups = getattr(result, field), getattr(result, column.sized)
         if not column.sizes or values is None or len(values) != len(groups):
@@ -256,7 +261,7 @@ def _counts(test: str, result: Evidence) -> Iterator[Count]:
             if rows > 0 and (column.name, group, rows) not in listed:
                 listed.add((column.name, group, rows))
                 counted = column.name, None if column.name == "size" else result.provenance.options.get("metric")
-                told = every[..., lines[group]]
+                told = np.array(every)[..., lines[group]]
                 yield Count(
                     test, f"{test}: {titles[column.name]}", counted, group, float(rows), told, rates is not None
                 )
@@ -267,7 +272,8 @@ def _overlapping(counts: Sequence[Count], minimum: int) -> Iterator[tuple[Count,
 
     They are a part of a group and the whole group; or they count the same thing in one group, in a named group and any
     other, in groups of one column that two tests cut differently, or in groups of two columns. Two groups of one test
-    have about the same people only if it publishes about the same counts, and as many cases, of both.
+    have about the same people only if one may contain the other, because it has at least as many rows, cases and others
+    in every count that is published, or if all of these are about the same.
     """
     by_group: dict[Group, list[Count]] = defaultdict(list)
     by_thing: dict[tuple[str, object], list[Count]] = defaultdict(list)
@@ -296,8 +302,9 @@ def _alike(counts: Sequence[Count], minimum: int) -> Iterator[tuple[Count, Count
                 cuts = tests[first.columns]
                 alike = not together and cuts[first.test] != cuts[second.test]
             elif together and first.group != second.group:
-                same = first.every.shape == second.every.shape
-                alike = (named or first.cases) and not (same and (np.abs(first.every - second.every) >= minimum).any())
+                more = second.every - first.every if first.every.shape == second.every.shape else np.zeros(1)
+                contained = not ((more > ROUNDING).any() and (more < -ROUNDING).any())
+                alike = (named or first.cases) and (contained or not (np.abs(more) >= minimum).any())
             else:
                 alike = named or first.group == second.group
             if alike:

@@ -61,6 +61,7 @@ class Provenance:
     seed: Seed | None = None
     remarks: tuple[Note, ...] = ()  # about the table itself; results list them among their notes
     clusters: tuple[tuple[str, int, float], ...] = ()  # of each group: their number, and the effective number
+    counted: Mapping[str, int] = field(default_factory=dict)  # all rows ("size"), and those that each metric counts
 
 
 def provenance(
@@ -73,6 +74,7 @@ def provenance(
     dropped: Mapping[str, int] | None = None,
     random: bool = True,
     grouping: Grouping | None = None,
+    counted: Mapping[str, int] | None = None,
     **chosen: object,
 ) -> Provenance:
     """Record a call. Options that JSON cannot hold are kept as their text.
@@ -93,6 +95,7 @@ def provenance(
         backend="polars" if source is None else source.backend,
         seed=seed if random else None,
         clusters=clusters,
+        counted=dict(counted or {}),
     )
 
 
@@ -380,12 +383,19 @@ class Evidence(ABC):
         lines = zip(self.status, self.labels, strict=True)
         hidden = np.array([status is Status.SUPPRESSED or label in also for status, label in lines], dtype=bool)
         few = (counts < minimum).any(axis=0) | hidden
-        few |= leaves_few(self.groups, counts.max(axis=0), self.provenance.rows, minimum)
+        for name, values in zip(sizes, counts, strict=True):
+            metrics = getattr(self, "metrics", ()) if name == "n" else ()
+            few |= leaves_few(self.groups, values, self.rows_of_all(metrics or [name] * len(self.groups)), minimum)
         compared = self.compared_with()
         small = withheld(self.groups, counts.min(axis=0), few, minimum, references=compared, rows=self.provenance.rows)
         if (few & compared).any() or self.given_away(small & compared, ~small):
             raise few_in_reference(minimum)
         return self.hide(small) if small.any() else self
+
+    def rows_of_all(self, counted: Sequence[str]) -> FloatArray:
+        """The rows of everybody by what is ``counted``: the metric of each line, or whole groups ("size")."""
+        rows = self.provenance.rows
+        return np.array([self.provenance.counted.get(name, rows) for name in counted], dtype=float)
 
     def hide(self, small: BoolArray) -> Self:
         """A copy without the numbers of the lines that are ``small``: NaN, with `Status.SUPPRESSED`.
@@ -443,8 +453,10 @@ class Evidence(ABC):
             pooled = [Note("pooled")] if set(self.pooled_numbers()) > set(result.pooled_numbers()) else []
             notes = (*without(self.notes, hidden), *pooled, *result.withheld_notes())
             result = replace(result, notes=tuple(n for i, n in enumerate(notes) if n not in notes[:i]))
-        if any(number < minimum or label in hidden for label, number, _ in self.provenance.clusters):
-            return replace(result, provenance=replace(result.provenance, clusters=()))
+        few = any(number < minimum or label in hidden for label, number, _ in self.provenance.clusters)
+        if few or self.provenance.counted:
+            clusters = () if few else self.provenance.clusters
+            result = replace(result, provenance=replace(result.provenance, clusters=clusters, counted={}))
         return result
 
     def withheld_notes(self) -> tuple[Note, ...]:
