@@ -676,7 +676,7 @@ def test_verdicts_with_a_tolerance() -> None:
 def test_a_group_without_rows_is_told(lender: dict[str, Any]) -> None:
     nobody = iso.where("nobody", iso.col("loss") < -1e9)
     result = iso.flag(lender, **{**RATE, "groups": nobody})
-    assert any("metric's condition is in nobody" in warning for warning in result.warnings)
+    assert any("no row meets the metric's condition: nobody" in warning for warning in result.warnings)
 
 
 def test_edge_cases_have_a_status() -> None:
