@@ -969,7 +969,7 @@ class MonitorResult(Evidence):
         order = self.worst_first
         if not order:
             return ()
-        last = (~np.isnan(self.alarm_by_batch[-1:])).any(axis=0)
+        last = np.asarray(np.isfinite(self.alarm_by_batch[-1:]).any(axis=0))
         now, before = (
             [words.alarm(self, j) for j in order if self.alarm[j] and last[j] == new] for new in (True, False)
         )

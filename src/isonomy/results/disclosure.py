@@ -304,7 +304,8 @@ def _alike(counts: Sequence[Count], minimum: int) -> Iterator[tuple[Count, Count
             elif together and first.group != second.group:
                 more = second.every - first.every if first.every.shape == second.every.shape else np.zeros(1)
                 contained = not ((more > ROUNDING).any() and (more < -ROUNDING).any())
-                alike = (named or first.cases) and (contained or not (np.abs(more) >= minimum).any())
+                near = not (np.abs(more) >= minimum).any()
+                alike = (named and contained) or (near and (named or bool(first.cases)))
             else:
                 alike = named or first.group == second.group
             if alike:
