@@ -190,3 +190,13 @@ def test_p_values_among_draws() -> None:
     np.testing.assert_allclose(resampled_pvalues([-3.0, 0.5, 0.6, 9.0], draws), [1.0, 0.8, 0.4, 0.2])
     assert np.isnan(resampled_pvalues([np.nan], draws)).all()
     assert resampled_pvalues(0.5, draws).ndim == 0
+
+
+def test_a_draw_has_the_p_value_that_it_would_have_if_it_were_observed() -> None:
+    values = np.random.default_rng(2).integers(0, 12, 30).astype(float)  # with ties
+    for seen, drawn in ((0, 7), (7, 0), (3, 21)):
+        others = np.delete(values, seen)
+        place = drawn - (drawn > seen)
+        by_draw = resampling.drawn_pvalues(others, float(values[seen]))[place]
+        as_observed = resampling.resampled_pvalues(values[drawn], np.sort(np.delete(values, drawn)))
+        assert by_draw == pytest.approx(float(as_observed))

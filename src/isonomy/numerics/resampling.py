@@ -103,6 +103,11 @@ def resampled_pvalues(statistics: npt.ArrayLike, ascending: FloatArray) -> Float
     return np.where(np.isnan(values), np.nan, pvalue(exceeding, ascending.size))
 
 
+def drawn_pvalues(drawn: FloatArray, statistic: float) -> FloatArray:
+    """The p-value of each draw among the other draws and the observed ``statistic``: all of them are exchangeable."""
+    return resampled_pvalues(drawn, np.sort(drawn)) - (drawn > statistic) / (drawn.size + 1)
+
+
 def _identify(arrays: list[FloatArray], mass: FloatArray | None) -> tuple[IntArray, FloatArray]:
     """One row of each cell and the weight of each cell; cells in lexicographic order.
 

@@ -369,10 +369,10 @@ def uniform(
             tests.append((part["walk"], span(np.cumsum(factor * spread * z[:, place][:, many:], axis=1))))
         if tests:
             smallest_test = min(float(resampling.resampled_pvalues(s, np.sort(law))) for s, law in tests)
-            least = np.min([resampling.resampled_pvalues(law, np.sort(law)) for _, law in tests], axis=0)
+            least = np.min([resampling.drawn_pvalues(law, s) for s, law in tests], axis=0)
             pvalues[k] = resampling.pvalue(int((least <= smallest_test).sum()), draws)
             # A draw's rank under this weight alone, so that weights with one test and with two are compared fairly.
-            smallest = np.minimum(smallest, resampling.resampled_pvalues(-least, np.sort(-least)))
+            smallest = np.minimum(smallest, resampling.drawn_pvalues(-least, -smallest_test))
     pvalue = float(resampling.pvalue(int((smallest <= np.nanmin(pvalues) * (1 + 1e-12)).sum()), draws))
     return columns | {"pair_pvalue": np.full(len(parts), pvalue)}
 
