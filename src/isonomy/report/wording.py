@@ -231,7 +231,7 @@ def outcome_line(document: Document) -> str:
     named = {rule: [entry.name for entry in document.entries if rule in entry.failures(rules)] for rule in rules}
     parts = [f"{plural(len(at), *_ENDS[rule])} ({phrases.listed(at)})" for rule, at in named.items() if at]
     if parts:
-        return f"This audit fails because of {phrases.listed(parts, len(parts))}."
+        return f"This audit fails because of {' and '.join(parts)}."
     return f"No test has a result on which this audit fails ({phrases.listed([_ENDS[rule][0] for rule in rules])})."
 
 
