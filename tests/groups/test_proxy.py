@@ -307,6 +307,13 @@ def test_groups_average_to_the_population(assume: float) -> None:
     np.testing.assert_allclose(float(result.expected @ result.estimate) / len(TABLE), mean, rtol=1e-12)
 
 
+def test_numbers_name_groups() -> None:
+    numbered = proxy(columns={1: "p_a", 2: "p_b", 3: "p_c"})
+    assert numbered.groups == ("1", "2", "3")
+    for label in (1, "1"):
+        np.testing.assert_allclose(flag(groups=numbered, reference={"g": label}).pvalue, flag().pvalue)
+
+
 def test_the_complement_is_a_group() -> None:
     named = flag(groups=proxy(columns={"a": "p_a", "b": "p_b"}, other="c"))
     for name in ("disparity", "ci_low", "ci_high", "identified"):
@@ -468,7 +475,10 @@ def test_the_interval_that_known_groups_would_give_is_that_of_a_sample() -> None
         ({"columns": {"a": "p_a"}}, UsageError, "one group; name the column of the other"),
         ({"columns": {"a": "p_a", "b": "p_a"}}, UsageError, "one column twice"),
         ({"other": "a"}, UsageError, "among the groups already"),
+        ({"columns": {"": "p_a", "b": "p_b"}}, UsageError, "'' is no name of a group"),
         ({"known": "known"}, UsageError, 'known_rows: say "random"'),
+        ({"known_rows": "random"}, MissingRole, "give known"),
+        ({"place": "place"}, UsageError, 'only assume="names" uses it'),
         ({"assume": "names"}, MissingRole, "needs place"),
         ({"assume": "validated"}, MissingRole, "needs known"),
         ({"assume": "validated", "known": "known", "known_rows": "other"}, MissingRole, "needs known"),

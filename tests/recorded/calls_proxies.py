@@ -66,7 +66,7 @@ for _word in ("bracket", "weighted", "linear", "names", "nothing", "validated", 
         *("proxy", f"assume/{_word}", "race", {"White": "p_white"}),
         other="Other",
         assume=_word,
-        place="place",
+        place="place" if _word == "names" else None,
         known="known",
         known_rows="random",
     )

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, reduce
 from operator import add
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -104,16 +104,20 @@ class Proxy:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        object.__setattr__(self, "probabilities", dict(self.probabilities))
+        object.__setattr__(self, "probabilities", {str(label): c for label, c in self.probabilities.items()})
         example = 'such as {"Black": "p_black", "White": "p_white"}'
         if not self.probabilities:
             raise UsageError(f"probabilities: none given; give a column of probabilities for each group, {example}.")
         if len(self.groups) < 2:
             raise UsageError('probabilities: one group; name the column of the other, or set other="...".')
+        if "" in self.groups:
+            raise UsageError("probabilities: '' is no name of a group.")
         if len(set(self.groups)) < len(self.groups):
             raise UsageError(f"other: {self.other!r} is among the groups already.")
         if len(set(self.probabilities.values())) < len(self.probabilities):
             raise UsageError(f"probabilities: {shown(self.probabilities)} names one column twice.")
+        if self.known is None and self.known_rows is not None:
+            raise MissingRole("known_rows: it describes the rows in which known=<column> holds a group; give known.")
         if self.known is not None and self.known_rows is None:
             raise UsageError(
                 'known_rows: say "random" if the rows with a known group are a random sample of all rows (or weighted '
@@ -123,6 +127,8 @@ class Proxy:
             raise MissingRole(
                 'assume: "names" needs place, the column of the area that the probabilities were computed with.'
             )
+        if self.assume != "names" and self.place is not None:
+            raise UsageError('place: only assume="names" uses it; leave it out, or assume "names".')
         if self.assume == "validated" and not self.random:
             raise MissingRole('assume: "validated" needs known, and known_rows="random".')
         if self.shares and self.shares[0] > self.shares[-1]:
@@ -249,8 +255,8 @@ class ProxyRows:
     def known_frame(self) -> Lazy:
         return self.frame.filter(nw.col("known") >= 0)
 
-    def spread(self, blocks: Sequence[FloatArray], *, known: bool = False) -> PowerSums:
-        """The spread of linear functions of p (1, v, e, p'), of rows or clusters, in the order of all ``blocks``.
+    def spread(self, blocks: Sequence[FloatArray], *, known: bool = False) -> list[PowerSums]:
+        """The spread of linear functions of p (1, v, e, p'), of rows or clusters, for each block of them.
 
         A line of a block has coefficients like ``means``. Those of (v, e, p') are of low rank: a block has one factor,
         or a few, and each line is a product of p with these.
@@ -272,7 +278,9 @@ class ProxyRows:
                         terms.append(either(nw.col("known") == k, 1.0, 0.0) * _form(p, more, names))
                 influences.append(reduce(add, terms) if terms else None)
         frame = self.known_frame if known else self.frame
-        return self.powers(influences, frame.with_columns(**factors) if factors else frame)
+        units, *sums = self.powers(influences, frame.with_columns(**factors) if factors else frame)
+        ends = np.cumsum([len(block) for block in blocks])[:-1]
+        return [PowerSums(units, *part) for part in np.split(np.array(sums), ends, axis=1)]
 
     def powers(self, influences: Sequence[nw.Expr | None], frame: Lazy) -> PowerSums:
         """Sums of powers of w psi over rows, or over clusters."""
@@ -378,8 +386,7 @@ class ProxyRows:
             return np.array([table[0], table[2] / table[1], table[3] / table[1]])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PowerSums:
+class PowerSums(NamedTuple):
     """Sums of powers of influences over ``units``, rows or clusters: the law of `isonomy.inference.designs`."""
 
     units: float

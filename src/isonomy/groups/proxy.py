@@ -24,7 +24,6 @@ from isonomy.groups.likelihood.means import IDENTITY, LINKS, LOG, Link
 from isonomy.groups.likelihood.proxies import POPULATION, REST, Estimator, Family
 from isonomy.groups.options import NO_DIFFERENCE, To, reference_of
 from isonomy.inference import Verdict, conclude, inside, rejected
-from isonomy.inference.decide import Decisions
 from isonomy.inference.designs import DesignEffect
 from isonomy.inference.effect import Effect, Fieller, Hypothesis, Limits, Wald, too_skewed
 from isonomy.inference.multiplicity import adjust as adjust_pvalues
@@ -114,11 +113,11 @@ def plan_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any], **ch
             )
     target = reference_of(options["reference"], joint=True)
     levels = {} if target.group is None else dict(target.group.items)
-    label = levels.get(proxy.name)
+    label = str(levels.get(proxy.name))
     if target.to in (To.POPULATION, To.REST):
         reference = POPULATION if target.to is To.POPULATION else REST
     elif len(levels) == 1 and label in proxy.groups:
-        reference = proxy.groups.index(str(label))
+        reference = proxy.groups.index(label)
     else:
         raise UsageError(
             f"reference: {options['reference']!r} is not available with iso.proxy; name one group, such as "
@@ -237,10 +236,8 @@ def point_of(rows: ProxyRows, plan: ProxyPlan, levels: FloatArray, sums: PowerSu
 def points_of(rows: ProxyRows, plan: ProxyPlan, functions: Sequence[Estimator]) -> list[ProxyPoint]:
     """The point of each estimator, in one pass over the rows."""
     solved = [levels_of(plan, function, rows.means) for function in functions]
-    sums = rows.spread([lines for _, lines in solved])
-    powers = (np.split(power, len(solved)) for power in (sums.second, sums.third, sums.fourth))
-    parts = zip(solved, zip(*powers, strict=True), strict=True)
-    return [point_of(rows, plan, levels, PowerSums(sums.units, *part)) for (levels, _), part in parts]
+    spread = rows.spread([lines for _, lines in solved])
+    return [point_of(rows, plan, levels, sums) for (levels, _), sums in zip(solved, spread, strict=True)]
 
 
 def point_within_places(rows: ProxyRows, plan: ProxyPlan) -> ProxyPoint:
@@ -273,7 +270,8 @@ def calibration(rows: ProxyRows, plan: ProxyPlan) -> dict[str, FloatArray]:
     families = [Family(known, gamma, conditional=rows.conditional) for gamma in (0.0, 1.0)]
     check = partial(estimators.checks, families=families, reference=plan.reference)
     values, slopes = check(rows.means), estimators.gradient(check, rows.means)
-    error = np.sqrt(rows.spread([slopes.reshape(-1, *rows.means.shape)], known=True).variance).reshape(values.shape)
+    (sums,) = rows.spread([slopes.reshape(-1, *rows.means.shape)], known=True)
+    error = np.sqrt(sums.variance).reshape(values.shape)
     columns = [rows.rows[1:], known[1:, :, 0].sum(1), known.sum(0)[:, 0]]
     columns += [column for pair in zip(values, error, strict=True) for column in pair]
     return {"checks": np.array(columns), "bins": rows.known_by_bin(BINS)}
@@ -401,49 +399,57 @@ def statuses(rows: ProxyRows, plan: ProxyPlan, answer: Answer, identified: Float
 
 
 def decide(
-    plan: ProxyPlan, status: ObjectArray, null: Hypothesis, answers: tuple[Answer, Answer], within: BoolArray
-) -> tuple[FloatArray, Decisions, dict[str, BoolArray]]:
-    """The p-values and the verdicts, and the groups for which an estimate that errs to one side shows nothing.
+    rows: ProxyRows,
+    plan: ProxyPlan,
+    columns: Mapping[str, Any],
+    null: Hypothesis,
+    answers: tuple[Answer, Answer],
+    within: BoolArray,
+) -> dict[str, Any]:
+    """The p-values, the verdicts and the notes, on the groups for which a one-sided estimate shows nothing as well.
 
     Beyond a limit, the linear estimate shows nothing that the bracket does not; the weighted estimate never shows that
     a group is *within*.
     """
-    tested, (answer, bracket) = np.isin(status, TESTED), answers
+    (answer, bracket), status = answers, columns["status"]
+    tested = np.isin(status, TESTED)
     sized = plan.unequal == "linear" and null.alternative != "two-sided"
     alone, pvalue = (np.where(tested, part.pvalue(null), np.nan) for part in (answer, bracket if sized else answer))
     understated = within & (plan.unequal == "weighted")
     adjusted = adjust_pvalues(pvalue, plan.adjust)
     shown = conclude(adjusted, alpha=plan.alpha, within=within & ~understated, concerned=status != Status.REFERENCE)
     overstated = rejected(adjust_pvalues(alone, plan.adjust), plan.alpha) & ~rejected(adjusted, plan.alpha)
-    return pvalue, shown, {"proxy_weighted_within": understated, "proxy_linear_beyond": overstated}
+    one_sided = {"proxy_weighted_within": understated, "proxy_linear_beyond": overstated}
+    return {
+        "pvalue": pvalue,
+        "adjusted_pvalue": shown.adjusted,
+        "verdict": shown.verdict,
+        "verdicts": shown.verdicts,
+        "notes": notes(rows, plan, columns, one_sided),
+    }
 
 
 def flag_columns(plan: ProxyPlan, record: Callable[..., Provenance]) -> dict[str, Any]:
     """The fields of a `FlagResult`."""
     rows = read_proxies(plan.source, plan.proxy, plan.measure)
     columns, *answers = estimate(rows, plan)
-    status, size, null, first = columns["status"], rows.size, plan.hypothesis, answers[0].points[0]
+    tested, size, null, first = np.isin(columns["status"], TESTED), rows.size, plan.hypothesis, answers[0].points[0]
     low, high = (plan.link.delta(columns[name]) for name in ("ci_low", "ci_high"))
-    within = np.isin(status, TESTED) & inside(low, high, plan.link.reach(plan.tolerance))
-    pvalue, shown, one_sided = decide(plan, status, null, (answers[0], answers[1]), within)
-    violated = np.array([verdict is Verdict.VIOLATION for verdict in shown.verdicts])
+    within = tested & inside(low, high, plan.link.reach(plan.tolerance))
+    columns |= decide(rows, plan, columns, null, (answers[0], answers[1]), within)
+    violated = np.array([verdict is Verdict.VIOLATION for verdict in columns["verdicts"]])
     better = null.direction(columns["disparity"]) * (-1.0 if plan.lower else 1.0)
-    blank, tested = np.full(size, np.nan), np.isin(status, TESTED) & (not answers[0].ends)
+    blank = np.full(size, np.nan)
     return {
         **columns,
-        "pvalue": pvalue,
-        "adjusted_pvalue": shown.adjusted,
-        "verdict": shown.verdict,
-        "verdicts": shown.verdicts,
         "metrics": (plan.measure.name,) * size,
         "shares": (plan.measure.binary,) * size,
         "size": columns["expected"],
         "n": rows.rows.sum() * rows.means.sum(0)[:, 1],
         "reference_value": first.reference,
-        "standard_error": np.where(tested, first.effect.standard_error, np.nan),
+        "standard_error": np.where(tested & (not answers[0].ends), first.effect.standard_error, np.nan),
         **dict.fromkeys(("statistic", "planning_error", "planning_rate", "planning_df"), blank),
         "direction": tuple(np.where(violated, np.where(better > 0, "favored", "disfavored"), "").tolist()),
-        "notes": notes(rows, plan, columns, one_sided),
         "provenance": record(rows=round(float(rows.rows.sum())), dropped=rows.dropped, random=False),
         "reference": plan.against,
         "reference_kind": {POPULATION: To.POPULATION, REST: To.REST}.get(plan.reference, To.GROUP),
@@ -463,34 +469,30 @@ def impact_columns(plan: ProxyPlan, record: Callable[..., Provenance], chosen: s
     """The fields of an `AdverseImpactResult`."""
     rows = read_proxies(plan.source, plan.proxy, plan.measure)
     columns, answer, bracket = estimate(rows, plan)
-    status, limit, size = columns["status"], float(plan.threshold or 0.0), rows.size
-    tested, first = np.isin(status, TESTED), answer.points[0]
+    limit, size, first = float(plan.threshold or 0.0), rows.size, answer.points[0]
+    tested = np.isin(columns["status"], TESTED)
     equal, above = (
         np.where(tested, answer.pvalue(null), np.nan) for null in (plan.hypothesis, Hypothesis(limit, limit, "greater"))
     )
     unequal, within = (rejected(adjust_pvalues(p, plan.adjust), plan.alpha) for p in (equal, above))
-    below, shown, one_sided = decide(plan, status, Hypothesis(limit, limit, "less"), (answer, bracket), within)
+    columns |= decide(rows, plan, columns, Hypothesis(limit, limit, "less"), (answer, bracket), within)
     _, inside_share, value, _ = estimators.everybody(rows.means)
     blank = np.full(size, np.nan)
     return {
         **columns,
         "pvalue": equal,
-        "adjusted_pvalue": shown.adjusted,
-        "verdict": shown.verdict,
-        "verdicts": shown.verdicts,
         "tables": (plan.source.labels.columns.get(plan.proxy.name, plan.proxy.name),) * size,
         "against": (plan.against,) * size,
         "n": columns["expected"],
         "selected": rows.rows.sum() * (value + rows.center * inside_share),
         "reference": first.reference,
         "difference": first.group - first.reference,
-        "below_pvalue": below,
+        "below_pvalue": columns["pvalue"],
         "at_least_pvalue": np.where(tested, 1.0, np.nan) if plan.unequal == "weighted" else above,
         "difference_shown": unequal,
         "below_threshold": np.where(tested, columns["high"], columns["disparity"]) < limit,
         **dict.fromkeys(("shortfall", "shortfall_parity", "bound_low", "bound_high"), blank),
         **dict.fromkeys(("cutoff_ratio", "cutoff_low", "cutoff_high"), np.empty((0, size))),
-        "notes": notes(rows, plan, columns, one_sided),
         "provenance": record(rows=round(float(rows.rows.sum())), dropped=rows.dropped, random=False),
         "threshold": limit,
         "median": None,

@@ -38,8 +38,8 @@ CONCERNS = {
 SAME = "among people with the same probabilities"
 IF = {
     "weighted": "if people with the same probabilities are treated alike, whatever their group",
-    "linear": "if the probabilities say nothing about decisions beyond the group",
-    "names": "if names say nothing about decisions beyond group and place",
+    "linear": "if members of the same group are treated alike, whatever their probabilities",
+    "names": "if members of the same group in the same place are treated alike, whatever their names",
     "nothing": "whoever the members of each group are among people with the same probabilities",
     "validated": "if the rows with a known group are a random sample of all rows",
 }
@@ -74,11 +74,11 @@ def limits(r: Any) -> tuple[str, ...]:
     """What the result does not show because groups are known by probability."""
     observed = "Only some people's groups were observed." if r.known_rows else "Nobody's group was observed."
     taken = (
-        "Probabilities are taken as calibrated for these people. Those computed for all residents are not, if some "
-        "groups apply less often than others.",
-        "The sampling error of the tables behind the probabilities is not counted.",
-        f"Which share of a disparity remains {SAME} cannot be learned from probabilities alone. Known groups for a "
-        "random sample of a few hundred people would tell.",
+        "The probabilities are assumed to be calibrated for these people. Probabilities computed for all residents are "
+        "not, if members of some groups apply less often than others.",
+        "Intervals do not include the sampling error of the tables behind the probabilities.",
+        f"Probabilities alone cannot show how much of a disparity remains {SAME}. Known groups for a random sample of "
+        "a few hundred people would.",
     )
     return (
         f"{observed} Group sizes are expected members, the sums of probabilities.",
@@ -103,7 +103,7 @@ def null(plan: ProxyPlan) -> str:
 
 
 def findings(r: Any, against: str, points: bool, ratio: bool) -> tuple[str, ...]:
-    """The first group, the assumption, the gap, and what known groups would add; then the other groups."""
+    """The first group, the assumption, the tipping gap, and what known groups would add; then the other groups."""
     tested = [i for i, value in enumerate(r.ci_low) if not isnan(value)]
     order = sorted(tested, key=lambda i: (r.verdicts[i] is not Verdict.VIOLATION, r.pvalue[i], r.low[i]))
     groups = [_finding(r, i, against, points, ratio) for i in order]
@@ -130,49 +130,49 @@ def _known(r: Any, i: int, points: bool) -> str:
 
 def _finding(r: Any, i: int, against: str, points: bool, ratio: bool) -> str:
     low, high, ends = float(r.low[i]), float(r.high[i]), (float(r.ci_low[i]), float(r.ci_high[i]))
+    metric = phrases.noun(getattr(r, "metrics", ("selection_rate",))[0])
     if points:
         size, whole = phrases.between(low, high) if r.ranged else phrases.offset(low), phrases.between(*ends)
+        compared = f"{metric} {size} than that of {against}"
     else:
-        shown = phrases.number if ratio else phrases.signed
-        size = f"{shown(low)} to {shown(high)}" if r.ranged else shown(low)
-        size, whole = f"{'a ratio' if ratio else 'a difference'} of {size}", f"{shown(ends[0])} to {shown(ends[1])}"
+        values = [(low, high) if r.ranged else (low,), ends]
+        size, whole = (" to ".join(map(phrases.number if ratio else phrases.signed, part)) for part in values)
+        compared = f"{size} times that of {against}" if ratio else f"differs from that of {against} by {size}"
+        compared = f"{metric} {compared}"
     if not all(map(isfinite, ends)):
         whole = "unbounded"
     why = f", depending on the share of the disparity that remains {SAME}" if r.ranged else ""
     if r.assumed == "nothing":
         why = f", {IF['nothing']}"
-    metric = "" if ratio and not hasattr(r, "metrics") else f"{phrases.metric(r.metrics[0])} "
     return (
-        f"{r.labels[i]} (expected members {phrases.count(r.expected[i])}): {metric}{size} compared with {against}{why} "
+        f"{r.labels[i]} (expected members {phrases.count(r.expected[i])}): {compared}{why} "
         f"({100 * (1 - r.alpha):g} % interval {whole}; {phrases.adjusted(float(r.adjusted_pvalue[i]))}). {_shown(r, i)}"
     )
 
 
 def _shown(r: Any, i: int) -> str:
-    clause, verdict = condition(r.assumed, r.assumed_gammas, of=""), r.verdicts[i]
+    clause, verdict = phrases.capital(condition(r.assumed, r.assumed_gammas, of="")), r.verdicts[i]
     threshold = getattr(r, "threshold", None)
     if threshold is not None:
         limit = phrases.number(threshold)
-        if verdict is Verdict.VIOLATION:
-            return f"A ratio below {limit} was shown, {clause}."
-        if verdict is Verdict.WITHIN_TOLERANCE:
-            return f"A ratio of at least {limit} was shown, {clause}."
+        if verdict is not Verdict.INCONCLUSIVE:
+            return f"{clause}, a ratio {'below' if verdict is Verdict.VIOLATION else 'of at least'} {limit} was shown."
         different = "A difference was shown. " if r.difference_shown[i] else ""
         if min(r.weighted[i], r.linear[i]) < threshold <= max(r.weighted[i], r.linear[i]):
             return (
-                f"{different}By the weighted estimate the ratio is {phrases.number(r.weighted[i])}, by the linear one "
-                f"{phrases.number(r.linear[i])}: whether it is below {limit} depends on an assumption that these data "
-                "cannot test."
+                f"{different}The ratio is {phrases.number(r.weighted[i])} by the weighted estimate and "
+                f"{phrases.number(r.linear[i])} by the linear one: whether it is below {limit} depends on an "
+                "assumption that these data cannot test."
             )
-        return f"{different}Whether the ratio is below {limit} was not shown."
+        return f"{different}The data do not show whether the ratio is below {limit}."
     if verdict is Verdict.VIOLATION:
         larger = "" if r.tolerance is None else " larger than the tolerance"
-        return f"A difference{larger} was shown, {clause}: {r.direction[i]}."
+        return f"{clause}, a difference{larger} was shown: {r.direction[i]}."
     if verdict is Verdict.WITHIN_TOLERANCE:
-        return f"The difference was shown to lie within the tolerance, {clause}."
+        return f"{clause}, the difference was shown to lie within the tolerance."
     if r.tolerance is not None:
         return "Neither a difference larger than the tolerance nor one within it was shown."
-    return "No difference was shown: these data cannot tell."
+    return "No difference was shown: these data cannot tell whether there is one."
 
 
 def _tipping(r: Any, i: int, against: str, points: bool) -> str:
@@ -206,20 +206,21 @@ register(
         "proxy_certain": "Every probability is 0 or 1: groups are known. A column of groups gives better intervals for "
         "small groups.",
         "proxy_constant": "The probabilities of {groups} hardly differ between rows; nothing can be learned from them.",
-        "proxy_weak": "Listed without a verdict, because the probabilities identify fewer than {least:,} members, "
-        "of the group or of the reference: {groups}. Join groups that the probabilities cannot tell apart.",
+        "proxy_weak": "Listed without a verdict, because the probabilities identify fewer than {least:,} members of "
+        "the group or of the reference: {groups}. Join groups that the probabilities cannot tell apart.",
         "proxy_small": "Listed without a verdict: {groups}. The group or its reference has fewer than {least:,} "
         "expected members or, for a validated estimate, fewer than {known:,} known members.",
-        "proxy_few": "Listed without a verdict, because errors rest on fewer than ten effective rows, places or "
-        "clusters: {groups}.",
+        "proxy_few": "Listed without a verdict, because the standard error rests on fewer than ten effective rows, "
+        "places or clusters: {groups}.",
         "proxy_weighted_within": "No verdict of *within tolerance* for {groups}: the weighted estimate understates "
         "differences if groups are treated differently among people with the same probabilities.",
         "proxy_linear_beyond": "No verdict on the size of the difference for {groups}: the linear estimate "
-        "overstates it if people with the same probabilities are treated alike, and the bracket does not agree.",
-        "proxy_known_other": "Known groups are not a random sample of the rows: they check the probabilities, and "
-        "correct nothing.",
+        "overstates it if people with the same probabilities are treated alike, and not every share between 0 % and "
+        "100 % leads to the same verdict.",
+        "proxy_known_other": "The rows with a known group are not a random sample of all rows: they check the "
+        "probabilities, and correct nothing.",
         "proxy_miscalibrated": "Known groups disagree with the probabilities of {groups}: see calibration().",
-        "proxy_missed": "On the rows with a known group, the {estimate} estimate misses the disparity of {groups} "
+        "proxy_missed": "In the rows with a known group, the {estimate} estimate misses the disparity of {groups} "
         "by more than chance explains: see calibration().",
     }
 )
