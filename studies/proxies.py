@@ -309,9 +309,14 @@ class People:
         return Table(self.p, self.draw(rng, world, start), place=self.place, **more)
 
 
-def people(rng: Rng, rows: int, *, shares: FloatArray = SHARES, power: float = 1.0) -> People:
-    """``shares`` are those of the applicants, and ``power`` makes probabilities too bold or too timid."""
+def people(
+    rng: Rng, rows: int, *, shares: FloatArray = SHARES, power: float = 1.0, places: IntArray | None = None
+) -> People:
+    """``shares`` are those of the applicants, and ``power`` makes probabilities too bold or too timid; ``places``: a
+    sample of those of the state, in place of all of them."""
     by_place, by_name, in_place, in_name = state()
+    if places is not None:
+        by_place, in_place = by_place[places] / by_place[places].sum(0), in_place[places]
     group = rng.choice(len(GROUPS), rows, p=shares)
     place, name = np.empty(rows, dtype=int), np.empty(rows, dtype=int)
     for k in range(len(GROUPS)):
@@ -348,6 +353,25 @@ def assumptions(rng: Rng, tables: int, world: str, rows: int) -> npt.ArrayLike:
         covered = [part.covers(value) for part in (*ends, bracket, by_place)]
         outcomes.append([*covered, third.covers(of_c), bracket.shows()])
     return np.array(outcomes)
+
+
+def within_places(rng: Rng, tables: int, world: str, rows: int, anew: bool) -> npt.ArrayLike:
+    """Names within places: coverage, the estimate and its standard error; places stay, or are drawn for each table."""
+    made, outcomes = WORLDS[world], []
+    for i in range(tables):
+        places = rng.integers(0, PLACES, PLACES) if anew else None
+        table = people(rng, rows, places=places).table(rng, made)
+        answer = names(table, 1)
+        if not i:
+            answer.agrees(table.ask(assume="names"), 1)
+        outcomes.append([answer.covers(truth(made)), answer.difference[0], np.sqrt(answer.variances[0, 2])])
+    return np.array(outcomes)
+
+
+def coverage_and_error(outcomes: FloatArray) -> list[float]:
+    """Coverage, and the standard error over the standard deviation of the estimate."""
+    covered, estimate, error = outcomes.T
+    return [float(covered.mean()), float(np.sqrt(np.mean(error**2)) / estimate.std(ddof=1))]
 
 
 def several(rng: Rng, tables: int, groups: int, share: float, rows: int, sharp: float, power: float) -> npt.ArrayLike:
@@ -616,6 +640,21 @@ PAGE = Page(
                 Run((Line((world, f"{n:,}"), _HOLDS[world]),), partial(assumptions, world=world, rows=n), TABLES)
                 for n in (500, 5_000, 50_000)
                 for world in WORLDS
+            ),
+        ),
+        Section(
+            "Names within places: places that stay the same, and places drawn for each table",
+            ("outcome depends on", "rows", "places"),
+            ("covered", "standard error over standard deviation"),
+            tuple(
+                Run(
+                    (Line((world, "50,000", "drawn" if anew else "the same"), (EXACT if anew else LEAST,)),),
+                    partial(within_places, world=world, rows=50_000, anew=anew),
+                    4 * TABLES,
+                    coverage_and_error,
+                )
+                for world in ("group and place", "group against place")
+                for anew in (False, True)
             ),
         ),
         Section(

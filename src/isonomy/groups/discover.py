@@ -579,7 +579,9 @@ def estimate(rows: CodedRows, plan: DiscoverPlan, rng: np.random.Generator) -> t
             part["adjusted_pvalue"] = np.where(np.isnan(part["pvalue"]), np.nan, np.minimum(doubled, 1.0))
             parts.append(judged(part, tests, comparison, name, (Verdict.VIOLATION,)))
         facts["tried"] += len(found)
-    return joined(parts) if parts else no_lines(rows, plan), facts
+    if not parts:
+        return no_lines(rows, plan), facts
+    return {name: lines_of([part[name] for part in parts]) for name in parts[0]}, facts
 
 
 def scoring(outcome: Outcome, rows: CodedRows, plan: DiscoverPlan) -> SearchScore:
@@ -658,11 +660,6 @@ def within_everywhere(every: Crossed, outcome: Outcome, plan: DiscoverPlan) -> b
     pairs = ProfileLikelihood(Kind.DISJOINT, mine, places, other=others, partner=places).scoring_few()
     limits = pairs.limits(plan.alpha / n.size)
     return bool(inside(*limits, link.reach(plan.tolerance), plan.hypothesis.side).all())
-
-
-def joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The subgroups of both halves, one after the other."""
-    return {name: lines_of([part[name] for part in parts]) for name in parts[0]}
 
 
 def lines_of(parts: Sequence[Any], lines: Any = slice(None)) -> Any:
@@ -790,17 +787,14 @@ class DiscoverResult(FlagResult):
         return {name: values for name, values in columns.items() if name not in unused}
 
     def units(self) -> Mapping[str, str]:
-        """Shares in percent, and their differences in points."""
         return {**GroupEvidence.units(self), "share": "%"}
 
     @property
     def method(self) -> str:  # type: ignore[override]
-        """The name of the method."""
         return discover_words.METHODS[self.evidence]
 
     @property
     def references(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Where the method is described."""
         return (*discover_words.REFERENCES, *GroupEvidence.references.fget(self))  # type: ignore[attr-defined]
 
     @property
@@ -813,20 +807,15 @@ class DiscoverResult(FlagResult):
         return list(range(len(self.labels)))
 
     def key_line(self) -> int | None:
-        """The first line that was tested."""
         return next((i for i in self.ranking() if np.isfinite(self.pvalue[i])), None)
 
     def findings(self) -> tuple[str, ...]:
         """An overview, then the subgroups, worst first, and how they were tested."""
-        known = np.flatnonzero(np.isfinite(self.pvalue)).tolist()
-        return (
-            discover_words.overview(self),
-            *(discover_words.finding(self, i) for i in known),
-            *discover_words.how(self),
-        )
+        subgroups = [discover_words.finding(self, i) for i in np.flatnonzero(np.isfinite(self.pvalue)).tolist()]
+        how = [discover_words.HOW] if self.evidence == "crossfit" and self.labels else []
+        return (discover_words.overview(self), *subgroups, *how)
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """What is assumed, and how it was checked or why it cannot be."""
         return (*GroupEvidence.assumptions(self), *discover_words.ASSUMED[self.evidence])
 
     def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:

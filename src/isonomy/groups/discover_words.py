@@ -31,6 +31,10 @@ LIMITS = (
     "These rows found the subgroups. Test them again on new rows before acting on them.",
     phrases.NOT_PROOF,
 )
+HOW = (
+    "Each subgroup was found in one half of the rows and tested in the other: its numbers are those of the half that "
+    "did not choose it."
+)
 NOTHING = "This does not show that no subgroup is treated differently."
 _CUTS = (
     "Numbers are cut, and values kept, without looking at the metric.",
@@ -81,16 +85,6 @@ def finding(r: DiscoverResult, i: int) -> str:
     if r.within[i]:
         text += f" At least 80 % of these rows also belong to {r.within[i]}."
     return text
-
-
-def how(r: DiscoverResult) -> tuple[str, ...]:
-    """Whose numbers these are."""
-    if r.evidence == "all" or not r.labels:
-        return ()
-    return (
-        "Each subgroup was found in one half of the rows and tested in the other: its numbers are those of the half "
-        "that did not choose it.",
-    )
 
 
 def toml(name: str, comparisons: tuple[Comparison, ...]) -> str:

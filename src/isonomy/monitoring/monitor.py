@@ -484,9 +484,11 @@ class MonitorPlan(Plan):
     def metric_requests(self) -> tuple[Request, ...]:
         return tuple(batch_request(self, measure) for measure in self.measures)
 
-    @cached_property
+    @property
     def counted(self) -> tuple[Request, ...]:
-        return tuple(r for r, m in zip(self.metric_requests, self.measures, strict=True) if m.binary)
+        """The requests of 0/1 metrics, unless they are made by person and therefore not shared."""
+        pairs = zip(self.metric_requests, self.measures, strict=True)
+        return tuple(request for request, bound in pairs if bound.binary and self.source.cluster is None)
 
     @cached_property
     def shared(self) -> Request | None:
@@ -494,9 +496,6 @@ class MonitorPlan(Plan):
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        """The grouped passes; those of people are made by person, and not shared."""
-        if self.source.cluster is not None:
-            return ()
         return self.counted if self.shared is None else (self.shared,)
 
 
@@ -729,7 +728,7 @@ def conclude_monitor(state: MonitorState, plan: MonitorPlan, record: Any) -> Mon
         if columns:
             columns |= decide(columns, plan)
             columns["since"] = columns["since"] + first
-            for name, (part, judged) in BY_BATCH.items():
+            for name, (part, judged, _) in BY_BATCH.items():
                 looks[name].append(np.where(columns["tested"] | (not judged), columns[part], np.nan))
 
     def last_look(name: str, blank: Any = np.nan) -> Any:
@@ -823,28 +822,18 @@ def notes(result: MonitorResult, state: MonitorState, plan: MonitorPlan, columns
 # ---- evidence
 
 
-# The history: its field, the column of the estimates it holds, and whether it is shown only where a group is judged.
+# The history: its field, the column of the estimates it holds, whether it is shown only where a group is judged, and
+# its name in `history`.
 BY_BATCH = {
-    "batch_n": ("batch_n", False),
-    "batch_disparity": ("batch_disparity", False),
-    "disparity_by_batch": ("disparity", True),
-    "low_by_batch": ("ci_low", True),
-    "high_by_batch": ("ci_high", True),
-    "evalue_by_batch": ("evalue", True),
-    "evidence_by_batch": ("evidence", False),
-    "verdict_by_batch": ("code", False),
-    "alarm_by_batch": ("since", False),
-}
-# The columns of `history`, and their fields.
-HISTORY = {
-    "n": "batch_n",
-    "batch_disparity": "batch_disparity",
-    "disparity": "disparity_by_batch",
-    "ci_low": "low_by_batch",
-    "ci_high": "high_by_batch",
-    "evalue": "evalue_by_batch",
-    "evidence": "evidence_by_batch",
-    "verdict": "verdict_by_batch",
+    "batch_n": ("batch_n", False, "n"),
+    "batch_disparity": ("batch_disparity", False, "batch_disparity"),
+    "disparity_by_batch": ("disparity", True, "disparity"),
+    "low_by_batch": ("ci_low", True, "ci_low"),
+    "high_by_batch": ("ci_high", True, "ci_high"),
+    "evalue_by_batch": ("evalue", True, "evalue"),
+    "evidence_by_batch": ("evidence", False, "evidence"),
+    "verdict_by_batch": ("code", False, "verdict"),
+    "alarm_by_batch": ("since", False, ""),
 }
 
 
@@ -923,7 +912,7 @@ class MonitorResult(Evidence):
         if group is not None and not lines:
             raise UnknownOption("group", str(group), self.labels)
         looks, several = len(self.batch_names), len(set(self.metrics)) > 1
-        numbers = {name: getattr(self, part)[:, lines].T.ravel() for name, part in HISTORY.items()}
+        numbers = {name: getattr(self, part)[:, lines].T.ravel() for part, (*_, name) in BY_BATCH.items() if name}
         columns: Columns = {
             "batch": list(self.batch_names) * len(lines),
             "group": [self.labels[j] for j in lines for _ in range(looks)],

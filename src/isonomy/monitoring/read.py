@@ -63,8 +63,7 @@ def read(plan: MonitorPlan, name: str | None = None) -> BatchTally:
     source = plan.source.reread(cluster=None) if plan.source.cluster is not None else plan.source
     try:
         for bound, request in zip(plan.measures, plan.metric_requests, strict=True):
-            shared = plan.shared if bound.binary and plan.source.cluster is None else None
-            sample = source.cells(request, shared) if bound.binary else _powers(source, bound, request)
+            sample = source.cells(request, plan.shared) if bound.binary else _powers(source, bound, request)
             bound.refuse_absent(sample)
             tally = _tally(tally, sample, bound, plan, name)
     except EmptyFrame:
