@@ -20,6 +20,7 @@ from isonomy.errors import (
     WrongType,
 )
 from isonomy.report.overview import overview, worked
+from isonomy.results import phrases
 from support import data
 from support.engines import ENGINES, expected
 
@@ -450,6 +451,26 @@ def test_what_is_not_shown_depends_on_what_is_known() -> None:
     impact = iso.adverse_impact(TABLE, prediction="y", groups=proxy(), reference=REFERENCE)
     assert impact.method == "groups by probability"
     assert impact.limits()[-1] == "A probability is not a statement about a person."
+
+
+def test_next_steps_are_those_that_probabilities_allow() -> None:
+    common = (phrases.WITHIN_FACTORS, "Review the rule.")
+    shown, undecided = flag(), flag(TABLE.with_columns(y=pl.int_range(pl.len()) % 2), tolerance=0.02)
+    assert shown.next_steps(common) == ("Review the rule.",)
+    rule, known, names = undecided.next_steps(common)
+    assert rule == "Review the rule."
+    assert known.startswith("Where the law allows it, record the group of a random sample")
+    assert 'assume="names"' in names
+    corrected = flag(TABLE.with_columns(y=1 - pl.col("v")), proxy(known="known", known_rows="random"))
+    assert corrected.verdict is iso.Verdict.INCONCLUSIVE
+    assert corrected.next_steps(common) == ("Review the rule.",)
+    known_groups = iso.flag(TABLE, metric="selection_rate", prediction="y", groups="place")
+    assert known_groups.next_steps(common) == common
+
+
+def test_probabilities_in_single_precision_are_not_called_rounded() -> None:
+    single = TABLE.with_columns(pl.col("p_a", "p_b", "p_c").cast(pl.Float32))
+    assert not any(note.code == "proxy_rounded" for note in flag(single).notes)
 
 
 def test_the_interval_that_known_groups_would_give_is_that_of_a_sample() -> None:

@@ -44,7 +44,7 @@ KnownRows = Literal["random", "other"] | None
 
 GRID = (0.0, 0.25, 0.5, 0.75, 1.0)  # where a range of shares is checked
 ROUNDED = 0.01 + 1e-9  # probabilities whose sum is off by no more are divided by their sum
-EXACT = 1e-9
+EXACT = 1e-6  # sums in single precision are no farther from 1
 # States of a row's probabilities: as they should be, rounded, missing, outside [0, 1], with another sum than 1.
 GOOD, ROUGH, ABSENT, OUTSIDE, UNEQUAL = range(5)
 NEGLIGIBLE = 1e-14  # coefficients of an influence, relative to the largest, that are rounding errors

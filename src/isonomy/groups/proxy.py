@@ -602,6 +602,10 @@ class ProxyEvidence(Evidence):
         """The numbers that two audits compare; a range has none."""
         return phrases.VERDICTS_ALONE if self.ranged else Evidence.movement(self)
 
+    def next_steps(self, common: tuple[str, ...]) -> tuple[str, ...]:
+        """By probability, people cannot be compared within factors, and known groups decide what the rows cannot."""
+        return words.next_steps(self, common) if self.proxy else common
+
     def sensitivity(self, backend: str | None = None) -> Any:
         """The disparity, its interval and its p-value for each share gamma, one row per group and share.
 

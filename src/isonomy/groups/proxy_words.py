@@ -52,7 +52,15 @@ NUMBERS, FURTHER = "The numbers", "What the probabilities tell"
 # The columns of the first of these tables, without the range if there is only a point, and the reverse.
 PAGE: tuple[str, ...] = ("group", "against", "low", "high", "disparity", "estimate", "reference", "ci_low", "ci_high")
 PAGE += ("adjusted_pvalue", "verdict", "direction", "status", "tipping", "expected")
-SAMPLE = 500  # people whose groups might be asked for
+SAMPLE = 500  # people whose groups might be recorded
+KNOWN_STEP = (
+    "Where the law allows it, record the group of a random sample of a few hundred people, with at least 20 members of "
+    'each group. It replaces the assumption: iso.proxy(..., known=<column>, known_rows="random").'
+)
+NAMES_STEP = (
+    "If the probabilities come from names and places, see what follows if names say nothing beyond the group in the "
+    'same place: iso.proxy(..., assume="names", place=<column>).'
+)
 
 
 def condition(kind: str, gammas: tuple[float, ...], of: str = f" of the disparity that may remain {SAME}") -> str:
@@ -85,6 +93,13 @@ def limits(r: Any) -> tuple[str, ...]:
         *(taken if r.assumed != "validated" else ()),
         "A probability is not a statement about a person.",
     )
+
+
+def next_steps(r: Any, common: tuple[str, ...]) -> tuple[str, ...]:
+    steps = tuple(step for step in common if step != phrases.WITHIN_FACTORS)
+    if r.verdict is not Verdict.INCONCLUSIVE or not r.answered or r.assumed == "validated":
+        return steps
+    return (*steps, KNOWN_STEP, *([NAMES_STEP] if r.assumed_gammas else []))
 
 
 def null(plan: ProxyPlan) -> str:
@@ -130,7 +145,7 @@ def _known(r: Any, i: int, points: bool) -> str:
 
 def _finding(r: Any, i: int, against: str, points: bool, ratio: bool) -> str:
     low, high, ends = float(r.low[i]), float(r.high[i]), (float(r.ci_low[i]), float(r.ci_high[i]))
-    metric = phrases.noun(getattr(r, "metrics", ("selection_rate",))[0])
+    metric = phrases.noun(r.metrics[0]) if hasattr(r, "metrics") else f"share {r.chosen}"
     if points:
         size, whole = phrases.between(low, high) if r.ranged else phrases.offset(low), phrases.between(*ends)
         compared = f"{metric} {size} than that of {against}"

@@ -99,9 +99,10 @@ class Entry:
     @property
     def steps(self) -> tuple[str, ...]:
         known = {} if self.result is None else self.given
-        return wording.next_steps(
+        steps = wording.next_steps(
             self.definition, self.verdict, known, stopped=self.result is None, recorded=self.decided is not None
         )
+        return steps if self.result is None else self.result.next_steps(steps)
 
     @property
     def metrics(self) -> tuple[str, ...]:

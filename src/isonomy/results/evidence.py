@@ -309,6 +309,10 @@ class Evidence(ABC):
         """What this result does not show."""
         return self.never_shown
 
+    def next_steps(self, common: tuple[str, ...]) -> tuple[str, ...]:
+        """What a reader can do next; ``common`` are the steps after this verdict on this question."""
+        return common
+
     @abstractmethod
     def plot(self) -> alt.TopLevelMixin:
         """The chart of this result, from Altair. ``plot().save("chart.svg")`` writes it to a file."""
