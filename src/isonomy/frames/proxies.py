@@ -48,6 +48,10 @@ EXACT = 1e-6  # sums in single precision are no farther from 1
 # States of a row's probabilities: as they should be, rounded, missing, outside [0, 1], with another sum than 1.
 GOOD, ROUGH, ABSENT, OUTSIDE, UNEQUAL = range(5)
 NEGLIGIBLE = 1e-14  # coefficients of an influence, relative to the largest, that are rounding errors
+KNOWN_ROWS = (
+    'say "random" if the rows with a known group are a random sample of all rows (or weighted to be one), otherwise '
+    '"other": they are then used to check the proxies, not to correct.'
+)
 UNKNOWN, MISNAMED = -1, -2  # codes of a row without a known group, and of a label that no group has
 
 
@@ -105,36 +109,32 @@ class Proxy:
     def __post_init__(self) -> None:
         check_fields(self)
         object.__setattr__(self, "probabilities", {str(label): c for label, c in self.probabilities.items()})
+        groups, columns, shares = self.groups, self.probabilities.values(), self.shares
         example = 'such as {"Black": "p_black", "White": "p_white"}'
-        if not self.probabilities:
-            raise UsageError(f"probabilities: none given; give a column of probabilities for each group, {example}.")
-        if len(self.groups) < 2:
-            raise UsageError('probabilities: one group; name the column of the other, or set other="...".')
-        if "" in self.groups:
-            raise UsageError("probabilities: '' is no name of a group.")
-        if len(set(self.groups)) < len(self.groups):
-            raise UsageError(f"other: {self.other!r} is among the groups already.")
-        if len(set(self.probabilities.values())) < len(self.probabilities):
-            raise UsageError(f"probabilities: {shown(self.probabilities)} names one column twice.")
-        if self.known is None and self.known_rows is not None:
-            raise MissingRole("known_rows: it describes the rows in which known=<column> holds a group; give known.")
-        if self.known is not None and self.known_rows is None:
-            raise UsageError(
-                'known_rows: say "random" if the rows with a known group are a random sample of all rows (or weighted '
-                'to be one), otherwise "other": they are then used to check the proxies, not to correct.'
-            )
+        for argument, refused, why in (
+            ("probabilities", not columns, f"none given; give a column of probabilities for each group, {example}."),
+            ("probabilities", len(groups) < 2, 'one group; name the column of the other, or set other="...".'),
+            ("probabilities", "" in groups, "'' is no name of a group."),
+            ("other", len(set(groups)) < len(groups), f"{self.other!r} is among the groups already."),
+            ("probabilities", len(set(columns)) < len(columns), f"{shown(self.probabilities)} names one column twice."),
+            ("known_rows", self.known is not None and self.known_rows is None, KNOWN_ROWS),
+            (
+                "known_rows",
+                self.known is None and self.known_rows is not None,
+                "it describes known=<column>; give both.",
+            ),
+            ("place", self.place is not None and self.assume != "names", 'only assume="names" uses it; leave it out.'),
+            ("assume", len(shares) > 1 and shares[0] > shares[-1], f"{self.assume}; give the smaller share first."),
+            ("assume", min(shares, default=0.0) < -1, f"{self.assume} is not allowed; a share is at least -1."),
+        ):
+            if refused:
+                raise UsageError(f"{argument}: {why}")
         if self.assume == "names" and self.place is None:
             raise MissingRole(
                 'assume: "names" needs place, the column of the area that the probabilities were computed with.'
             )
-        if self.assume != "names" and self.place is not None:
-            raise UsageError('place: only assume="names" uses it; leave it out, or assume "names".')
         if self.assume == "validated" and not self.random:
             raise MissingRole('assume: "validated" needs known, and known_rows="random".')
-        if self.shares and self.shares[0] > self.shares[-1]:
-            raise UsageError(f"assume: {self.assume}; give the smaller share first.")
-        if self.shares and self.shares[0] < -1:
-            raise UsageError(f"assume: {self.assume} is not allowed; a share is at least -1.")
 
     def __str__(self) -> str:
         given = {name: getattr(self, name) for name in ("other", "assume", "place", "known", "known_rows")}

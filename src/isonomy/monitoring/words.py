@@ -57,13 +57,14 @@ LIMITS = (
     phrases.NOT_PROOF,
     "The interval is about the average of all batches since the start, not about the last one.",
     "An alarm says that something began; it does not say what.",
-    "A restart begins a new error rate: whoever restarts often will be wrong more often.",
+    "A restart begins a new error rate: a monitor that is restarted often is wrong more often.",
 )
 ASSUMPTIONS = (
     ("Group membership and outcomes are recorded in the same way over time.", phrases.UNCHECKED),
     (
         "Outcomes are counted at the same age for all decisions.",
-        "This cannot be checked from the table. If outcomes of some groups arrive later, that alone makes a disparity.",
+        "This cannot be checked from the table. If outcomes of some groups arrive later, that alone creates a "
+        "disparity.",
     ),
 )
 CONCERNS = {
@@ -78,24 +79,25 @@ register(
     {
         "late_outcomes": lambda note: (
             f"In batch {note.values['batch']!r} {phrases.share(note.values['share'])} of the rows have no value yet. "
-            "If outcomes of some groups or decisions arrive later than those of others, this alone makes a disparity: "
-            "count all decisions at the same age."
+            "If outcomes of some groups or decisions arrive later than those of others, this alone creates a "
+            "disparity: count all decisions at the same age."
         ),
         "empty_batch": "Batch {batch!r} has no row that counts.",
-        "new_groups": "New in batch {batch!r}: {groups}. It is tested from {least} rows on.",
+        "new_groups": "New in batch {batch!r}: {groups}. Groups are tested from {least} rows on.",
         "late_groups": lambda note: (
             f"Appeared after the first look: {phrases.listed(note.groups)}. Part of the error rate had been used by "
             f"then, so such groups are tested at a share of the level of the others, here at least "
             f"{phrases.share(note.values['share'])}. A restart would give all groups the same level."
         ),
-        "not_started": "Nothing is judged before {least} cases and {least} others were counted; so far there are "
+        "not_started": "Nothing is judged before {least} cases and {least} others are counted; so far there are "
         "{cases:,.0f} and {others:,.0f}.",
         "no_alarm_of_ratios": "There is no alarm on this scale; the scale of differences has one.",
         "monitor_small": "Too few rows so far, so listed and not tested: {groups}.",
-        "monitor_one_sided": "No batch so far has rows of both sides, or 20 of them together: {groups}.",
+        "monitor_one_sided": "No batch so far has rows of the group and of its reference, and 20 of them together: "
+        "{groups}.",
         "monitor_constant": "All outcomes so far are equal, so nothing can be tested: {groups}.",
         "monitor_skewed": "The metric is too skewed for a verdict on so few rows so far: {groups}.",
-        "monitor_few_people": "There are too few people so far to judge their spread by: {groups}.",
+        "monitor_few_people": "There are too few people so far to estimate an error between people: {groups}.",
         "monitor_zero": "The reference has no case so far, so there is no ratio: {groups}.",
     }
 )
@@ -109,54 +111,59 @@ def reference(plan: MonitorPlan) -> str:
 
 def null(plan: MonitorPlan) -> str:
     """The null hypothesis in words."""
-    side = {"two-sided": "", "greater": "above ", "less": "below "}[plan.boundary.side]
-    center = "the accepted disparity" if plan.center is not None else "no difference"
-    if plan.tolerance is not None:
-        text = f"the disparity of no group is {side or 'farther '}from {center} than the tolerance"
+    tolerant, center = plan.tolerance is not None, "equality" if plan.center is None else "the accepted disparity"
+    if side := {"greater": "above", "less": "below"}.get(plan.boundary.side):
+        text = f"No group's disparity is {side} {center}{' by more than the tolerance' if tolerant else ''}"
+    elif tolerant:
+        text = f"No group's disparity is farther from {center} than the tolerance"
     else:
-        text = f"no group's disparity is {side}{'different from ' if not side else ''}{center}"
-    return f"{text[:1].upper()}{text[1:]}, on average over the batches."
+        text = "No group differs from its reference" if plan.center is None else f"Every group has {center}"
+    return f"{text}, on average over the batches."
+
+
+def _number(result: MonitorResult) -> bool:
+    """Whether groups are compared with a number."""
+    return isinstance(result.provenance.options.get("reference"), (int, float))
 
 
 def _apart(result: MonitorResult, j: int) -> str:
     """The disparity with its interval."""
     value, low, high = (float(x[j]) for x in (result.disparity, result.ci_low, result.ci_high))
-    kind = "valid at any time, "
     if result.scale == "difference" and result.shares[j]:
-        return phrases.apart(value, (low, high), result.alpha).replace("interval", f"interval {kind[:-2]}", 1)
-    what = {"difference": "difference", "ratio": "ratio", "odds_ratio": "odds ratio"}[result.scale]
-    return f"{what} {phrases.number(value)}, {phrases.interval(low, high, result.alpha)} {kind[:-2]}"
+        return phrases.apart(value, (low, high), result.alpha).replace("interval", "interval valid at any time", 1)
+    what = result.scale.replace("_", " ")
+    return f"{what} {phrases.number(value)}, {phrases.interval(low, high, result.alpha)} valid at any time"
 
 
 def headline(result: MonitorResult) -> str:
-    badge = result.definition.badge(result.verdict.value)
-    total = len(result.batch_names) - (result.restarts[-1] if result.restarts else 0)
-    over = f"Over {total:,} batch{'' if total == 1 else 'es'}"
+    tolerant, verdict = result.tolerance is not None, result.verdict.value
     if result.verdict is not Verdict.VIOLATION:
-        tolerant = result.tolerance is not None
         end = " The last batch raised an alarm." if result.alarmed else ""
-        return f"{result.definition.verdict(result.verdict.value, tolerant=tolerant)}{end}"
-    j = result.worst_first[0]
+        return f"{result.definition.verdict(verdict, tolerant=tolerant)}{end}"
+    total, j = len(result.batch_names) - (result.restarts[-1] if result.restarts else 0), result.worst_first[0]
     way = "lower" if result.disparity[j] < (0.0 if result.scale == "difference" else 1.0) else "higher"
-    beyond = " by more than the tolerance" if result.tolerance is not None else ""
     return (
-        f"{badge}: {over[:1].lower()}{over[1:]}, the {phrases.noun(result.metrics[j])} of {result.labels[j]} was {way} "
-        f"than {result.reference}{beyond}, beyond what chance explains; first shown at batch {result.first_shown[j]}."
+        f"{result.definition.badge(verdict)}: over {total:,} batch{'' if total == 1 else 'es'}, the "
+        f"{phrases.noun(result.metrics[j])} of {result.labels[j]} was {way} than "
+        f"{'' if _number(result) else 'that of '}{result.reference}"
+        f"{' by more than the tolerance' if tolerant else ''}, beyond what chance explains; first shown at batch "
+        f"{result.first_shown[j]}."
     )
 
 
 def finding(result: MonitorResult, j: int) -> str:
     share = phrases.share if result.shares[j] else phrases.number
+    other = f"{share(float(result.reference_value[j]))} for {result.reference} in the same batches"
     rates = (
-        f"{result.names[j]}: {share(float(result.estimate[j]))} of {phrases.count(result.n[j])} rows, "
-        f"{result.reference} {share(float(result.reference_value[j]))} in the same batches"
+        f"{result.labels[j]}: {phrases.noun(result.metrics[j])} {share(float(result.estimate[j]))} in "
+        f"{phrases.count(result.n[j])} rows, against {result.reference if _number(result) else other}"
     )
     tests = f"{phrases.pvalue(result.pvalue[j])}, {phrases.adjusted(result.adjusted_pvalue[j])}"
     verdict = result.verdicts[j]
     if verdict is Verdict.VIOLATION:
         end = f"A difference was shown, first at batch {result.first_shown[j]}: {result.direction[j]}."
     elif verdict is Verdict.WITHIN_TOLERANCE:
-        end = "Within tolerance, over everything so far. It may leave the tolerance again."
+        end = "Within the tolerance over all batches so far. It may leave the tolerance again."
     else:
         end = "Not decided yet."
         if result.alarm[j]:
@@ -170,11 +177,13 @@ def finding(result: MonitorResult, j: int) -> str:
 
 
 def alarm(result: MonitorResult, j: int) -> str:
-    beyond = "beyond the tolerance" if result.tolerance is not None else "different from what is accepted"
+    began = f"the disparity of {result.names[j]} has been beyond the tolerance"
+    if result.tolerance is None:
+        accepted = result.provenance.options.get("center") is not None
+        began = f"{result.names[j]} has differed from {'what is accepted' if accepted else result.reference}"
     return (
-        f"Alarm at batch {result.alarm[j]}: since about batch {result.since[j]}, the disparity of {result.names[j]} "
-        f"has been {beyond}. If nothing is wrong, such alarms come on average at most once in {result.run_length:,} "
-        "batches, for all groups together."
+        f"Alarm at batch {result.alarm[j]}: since about batch {result.since[j]}, {began}. If nothing is wrong, such "
+        f"alarms come on average at most once in {result.run_length:,} batches, for all groups together."
     )
 
 

@@ -156,9 +156,9 @@ def checks(means: Means, families: Sequence[Family], reference: int) -> Means:
     """Among known rows: observed less stated shares, the slope of membership on p, what each family misses."""
     known = known_means(means)
     stated, _, _, cross = everybody(known)
-    observed, own = known[..., 1:, :, 0].sum(-1), np.diagonal(known[..., 1:, :, 0], axis1=-2, axis2=-1)
+    observed, both = known[..., 1:, :, 0].sum(-1), np.diagonal(known[..., 1:, :, 0], axis1=-2, axis2=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        slope = (own - observed * stated) / (np.diagonal(cross, axis1=-2, axis2=-1) - stated**2)
+        slope = (both - observed * stated) / (np.diagonal(cross, axis1=-2, axis2=-1) - stated**2)
     lines = [observed - stated, slope]
     for totals in (family.totals(known) for family in families):
         missed = by_known_group(means).levels(reference) - totals.levels(reference)
