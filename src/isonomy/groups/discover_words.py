@@ -37,7 +37,7 @@ HOW = (
 )
 NOTHING = "This does not show that no subgroup is treated differently."
 _CUTS = (
-    "Numbers are cut, and values kept, without looking at the metric.",
+    "Cuts and values are chosen without looking at the metric.",
     "Cuts are quantiles of all rows, rounded to few digits.",
 )
 ASSUMED = {
