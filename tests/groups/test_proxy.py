@@ -453,6 +453,20 @@ def test_what_is_not_shown_depends_on_what_is_known() -> None:
     assert impact.limits()[-1] == "A probability is not a statement about a person."
 
 
+def test_a_finding_says_where_the_answer_depends_on_the_assumption() -> None:
+    text = "by the linear one: whether it"
+    assert f"{text} lies within the tolerance depends on an assumption" in flag(tolerance=0.1).findings()[0]
+    call: Any = {"prediction": "y", "reference": REFERENCE, "threshold": 0.6}
+    assumed, known = (
+        iso.adverse_impact(TABLE.head(400), groups=proxy(**options), **call)
+        for options in ({}, {"known": "known", "known_rows": "random"})
+    )
+    assert assumed.verdicts[1] is known.verdicts[1] is iso.Verdict.INCONCLUSIVE
+    assert any(f"{text} is below 0.600 depends on an assumption" in finding for finding in assumed.findings())
+    # Known rows need no assumption about the share.
+    assert any("do not show whether the ratio is below 0.600" in finding for finding in known.findings())
+
+
 def test_next_steps_are_those_that_probabilities_allow() -> None:
     common = (phrases.WITHIN_FACTORS, "Review the rule.")
     shown, undecided = flag(), flag(TABLE.with_columns(y=pl.int_range(pl.len()) % 2), tolerance=0.02)
@@ -498,7 +512,7 @@ def test_the_interval_that_known_groups_would_give_is_that_of_a_sample() -> None
         ({"other": "a"}, UsageError, "among the groups already"),
         ({"columns": {"": "p_a", "b": "p_b"}}, UsageError, "'' is no name of a group"),
         ({"known": "known"}, UsageError, 'known_rows: say "random"'),
-        ({"known_rows": "random"}, UsageError, "give known"),
+        ({"known_rows": "random"}, UsageError, "known_rows: it describes known"),
         ({"place": "place"}, UsageError, 'only assume="names" uses it'),
         ({"assume": "names"}, MissingRole, "needs place"),
         ({"assume": "validated"}, MissingRole, "needs known"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
@@ -161,33 +162,46 @@ def _finding(r: Any, i: int, against: str, points: bool, ratio: bool) -> str:
         why = f", {IF['nothing']}"
     return (
         f"{r.labels[i]} (expected members {phrases.count(r.expected[i])}): {compared}{why} "
-        f"({100 * (1 - r.alpha):g} % interval {whole}; {phrases.adjusted(float(r.adjusted_pvalue[i]))}). {_shown(r, i)}"
+        f"({100 * (1 - r.alpha):g} % interval {whole}; {phrases.adjusted(float(r.adjusted_pvalue[i]))}). "
+        f"{_shown(r, i, points, ratio)}"
     )
 
 
-def _shown(r: Any, i: int) -> str:
+def _shown(r: Any, i: int, points: bool, ratio: bool) -> str:
     clause, verdict = phrases.capital(condition(r.assumed, r.assumed_gammas, of="")), r.verdicts[i]
-    threshold = getattr(r, "threshold", None)
+    threshold, tolerance = getattr(r, "threshold", None), getattr(r, "tolerance", None)
     if threshold is not None:
         limit = phrases.number(threshold)
         if verdict is not Verdict.INCONCLUSIVE:
             return f"{clause}, a ratio {'below' if verdict is Verdict.VIOLATION else 'of at least'} {limit} was shown."
         different = "A difference was shown. " if r.difference_shown[i] else ""
-        if min(r.weighted[i], r.linear[i]) < threshold <= max(r.weighted[i], r.linear[i]):
-            return (
-                f"{different}The ratio is {phrases.number(r.weighted[i])} by the weighted estimate and "
-                f"{phrases.number(r.linear[i])} by the linear one: whether it is below {limit} depends on an "
-                "assumption that these data cannot test."
-            )
-        return f"{different}The data do not show whether the ratio is below {limit}."
+        depends = _depends(r, i, phrases.number, threshold, float("inf"), f"is below {limit}")
+        return different + (depends or f"The data do not show whether the ratio is below {limit}.")
     if verdict is Verdict.VIOLATION:
-        larger = "" if r.tolerance is None else " larger than the tolerance"
+        larger = "" if tolerance is None else " larger than the tolerance"
         return f"{clause}, a difference{larger} was shown: {r.direction[i]}."
     if verdict is Verdict.WITHIN_TOLERANCE:
         return f"{clause}, the difference was shown to lie within the tolerance."
-    if r.tolerance is not None:
-        return "Neither a difference larger than the tolerance nor one within it was shown."
-    return "No difference was shown: these data cannot tell whether there is one."
+    if tolerance is None:
+        return "No difference was shown: these data cannot tell whether there is one."
+    written = phrases.offset if points else phrases.number if ratio else phrases.signed
+    low, high = (tolerance, 1.0 / tolerance) if ratio else (-tolerance, tolerance)
+    neither = "Neither a difference larger than the tolerance nor one within it was shown."
+    return _depends(r, i, written, low, high, "lies within the tolerance") or neither
+
+
+def _depends(r: Any, i: int, written: Callable[[float], str], low: float, high: float, what: str) -> str:
+    """That the answer depends on the share, if one end of the bracket lies inside the limits and the other does not."""
+    ends = float(r.weighted[i]), float(r.linear[i])
+    inside = [low <= end <= high for end in ends]
+    if not r.assumed_gammas or not all(map(isfinite, ends)) or inside[0] == inside[1]:
+        return ""
+    first, last = map(written, ends)
+    kind = "difference" if low < 0 else "ratio"
+    return (
+        f"The {kind} is {first} by the weighted estimate and {last} by the linear one: whether it {what} depends on an "
+        "assumption that these data cannot test."
+    )
 
 
 def _tipping(r: Any, i: int, against: str, points: bool) -> str:
