@@ -126,14 +126,15 @@ def test_the_numbers_are_those_of_flag_on_the_held_out_rows(monkeypatch: pytest.
 
 def test_each_half_has_weighted_holm_pvalues_times_two(table: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     parts: list[Any] = []
-    original = MODULE.joined
+    original = MODULE.judged
 
-    def joined(given: Any) -> Any:
-        parts.extend(given)
-        return original(given)
+    def judged(part: Any, *more: Any) -> Any:
+        parts.append(part)
+        return original(part, *more)
 
-    monkeypatch.setattr(MODULE, "joined", joined)
+    monkeypatch.setattr(MODULE, "judged", judged)
     found(table)
+    assert len(parts) == 2
     for part in parts:
         p, weight, places = part["pvalue"], 1.0 / np.arange(1, part["pvalue"].size + 1), range(part["pvalue"].size)
         # Every intersection of the hypotheses, by Bonferroni's test with the weights of its members.

@@ -54,7 +54,6 @@ WORSE = {"worse": "worse off", "better": "better off", "both": "treated differen
 
 
 def overview(r: DiscoverResult) -> str:
-    """How many subgroups were tested, and what was shown."""
     shown = sum(verdict is Verdict.VIOLATION for verdict in r.verdicts)
     by = "" if r.tolerance is None else " by more than the tolerance"
     if r.evidence == "all":

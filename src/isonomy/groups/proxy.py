@@ -128,7 +128,6 @@ def plan_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any], **ch
 
 
 def flag_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any]) -> ProxyPlan:
-    """The plan of `flag`."""
     metrics, tolerance, link = listed(options["metric"]), options["tolerance"], LINKS.get(options["scale"], IDENTITY)
     if len(metrics) > 1:
         raise UsageError(f"metric: several metrics are not available with groups=iso.proxy({proxy.name!r}, ...).")
@@ -149,7 +148,6 @@ def flag_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any]) -> P
 
 
 def impact_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any]) -> ProxyPlan:
-    """The plan of `adverse_impact`."""
     if options["score"] is not None:
         raise UsageError(f"score: not available with groups=iso.proxy({proxy.name!r}, ...); leave it out.")
     if isinstance(options["reference"], str):
@@ -212,7 +210,6 @@ class Answer:
 
     @property
     def df(self) -> FloatArray:
-        """The fewest degrees of freedom."""
         return np.min([np.asarray(point.effect.df) for point in self.points], axis=0)
 
 
@@ -599,7 +596,6 @@ class ProxyEvidence(Evidence):
         return {title: {name: columns[name] for name in names} for title, names in pages.items()}
 
     def movement(self) -> Movement | str:
-        """The numbers that two audits compare; a range has none."""
         return phrases.VERDICTS_ALONE if self.ranged else Evidence.movement(self)
 
     def next_steps(self, common: tuple[str, ...]) -> tuple[str, ...]:

@@ -217,7 +217,6 @@ def _tipping(r: Any, i: int, against: str, points: bool) -> str:
 
 
 def assumptions(r: Any) -> tuple[tuple[str, str], ...]:
-    """What is assumed, and how it was checked or why it cannot be."""
     if r.checks is None:
         checked = "This cannot be checked without known groups."
     else:

@@ -448,7 +448,6 @@ class MonitorPlan(Plan):
 
     @cached_property
     def group(self) -> Group | None:
-        """The reference, if it is a group."""
         if not isinstance(self.reference, (Mapping, Group)):
             return None
         group = self.reference if isinstance(self.reference, Group) else Group.from_mapping(self.reference)
@@ -928,7 +927,6 @@ class MonitorResult(Evidence):
         return {name: values for name, values in Evidence.table(self).items() if several or name != "metric"}
 
     def units(self) -> Mapping[str, str]:
-        """Shares in percent, and their differences in points."""
         if not (self.shares and all(self.shares)):
             return {}
         points = ("disparity", "ci_low", "ci_high") if self.scale == "difference" else ()

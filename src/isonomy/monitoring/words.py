@@ -110,7 +110,6 @@ def reference(plan: MonitorPlan) -> str:
 
 
 def null(plan: MonitorPlan) -> str:
-    """The null hypothesis in words."""
     tolerant, center = plan.tolerance is not None, "equality" if plan.center is None else "the accepted disparity"
     if side := {"greater": "above", "less": "below"}.get(plan.boundary.side):
         text = f"No group's disparity is {side} {center}{' by more than the tolerance' if tolerant else ''}"
@@ -127,7 +126,6 @@ def _number(result: MonitorResult) -> bool:
 
 
 def _apart(result: MonitorResult, j: int) -> str:
-    """The disparity with its interval."""
     value, low, high = (float(x[j]) for x in (result.disparity, result.ci_low, result.ci_high))
     if result.scale == "difference" and result.shares[j]:
         return phrases.apart(value, (low, high), result.alpha).replace("interval", "interval valid at any time", 1)
