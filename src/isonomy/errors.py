@@ -172,6 +172,20 @@ def refuse_percent(binary: bool, tolerance: float | None) -> None:
         raise UsageError(f"tolerance: {tolerance!r} is not allowed for a rate; 5 percentage points are written 0.05.")
 
 
+def refuse_ratio(scale: str, tolerance: float | None) -> None:
+    """A tolerance on a ratio scale is a ratio; one near 0 is most likely a difference."""
+    if tolerance is not None and not 0 < tolerance < 1:
+        raise UsageError(
+            f"tolerance: {tolerance!r} is not allowed for scale={scale!r}; give a ratio between 0 and 1: 0.8 tolerates "
+            "ratios from 0.8 to 1.25."
+        )
+    if tolerance is not None and tolerance < 0.2:
+        raise UsageError(
+            f"tolerance: {tolerance!r} tolerates ratios from {tolerance:g} to {1 / tolerance:g}. On a ratio scale, "
+            "give the smallest ratio that does not matter, such as 0.8."
+        )
+
+
 def shown(value: object) -> str:
     """The value as messages print it, truncated if it is long."""
     try:

@@ -76,13 +76,13 @@ class Proxy:
         The name of the group whose probability is 1 minus the sum of the columns.
     assume : {"bracket", "weighted", "linear", "names", "nothing", "validated"}, float or (float, float), optional
         ``"bracket"``: gamma is between 0 and 1, and a verdict must hold for every such share. ``"weighted"``: gamma is
-        0, people with the same probabilities are treated alike. ``"linear"``: gamma is 1, the probabilities say nothing
-        about decisions beyond the group. A number is gamma, a pair its range. ``"names"``: within a ``place``, names
-        say nothing about decisions beyond the group. ``"nothing"``: no assumption, bounds only (0/1 metrics,
-        differences). ``"validated"``: rows with a ``known`` group correct the estimate. Default: "validated" if known
-        rows are a random sample, otherwise "bracket".
+        0, people with the same probabilities are treated alike, whatever their group. ``"linear"``: gamma is 1, members
+        of the same group are treated alike, whatever their probabilities. A number is gamma, a pair its range.
+        ``"names"``: members of the same group in the same ``place`` are treated alike, whatever their names.
+        ``"nothing"``: no assumption, bounds only (0/1 metrics, differences). ``"validated"``: rows with a ``known``
+        group correct the estimate. Default: "validated" if known rows are a random sample, otherwise "bracket".
     place : str, optional
-        The column of the area that the probabilities were computed with; needed for "names".
+        The column of the area that the probabilities were computed with; for "names" only.
     known : str, optional
         A column with the group where it is known, and null or empty elsewhere. It checks the probabilities; see
         ``result.calibration()``.

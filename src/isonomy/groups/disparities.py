@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from isonomy.errors import BadWeight, UsageError, choose, near, refuse_percent
+from isonomy.errors import BadWeight, UsageError, choose, near, refuse_percent, refuse_ratio
 from isonomy.frames import Grouping, Groups, MetricLike, Request, Sample
 from isonomy.frames.expressions import Scalar, flag
 from isonomy.frames.groups import CONDITION, belongs, in_words
@@ -112,16 +112,8 @@ class ComparisonPlan(Plan):
         refuse_percent(bool(binary) and not link.ratio, tolerance)
         for both, first, second in self.conflicts():
             yield both, f"{first} not available with {second}; leave one of them out."
-        yield (
-            link.ratio and tolerance is not None and 0 < tolerance < 0.2,
-            f"tolerance: {tolerance!r} tolerates ratios from {tolerance or 1:g} to {1 / (tolerance or 1):g}. On a "
-            "ratio scale, give the smallest ratio that does not matter, such as 0.8.",
-        )
-        yield (
-            link.ratio and tolerance is not None and not 0 < tolerance < 1,
-            f"tolerance: {tolerance!r} is not allowed for scale={link.name!r}; give a ratio between 0 and 1: 0.8 "
-            "tolerates ratios from 0.8 to 1.25.",
-        )
+        if link.ratio:
+            refuse_ratio(link.name, tolerance)
         if link.name == "odds_ratio" and real:
             yield True, f"scale: 'odds_ratio' needs a 0/1 metric; {real[0]!r} is not one. Use 'ratio' or 'difference'."
         if binary and value is not None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from isonomy.errors import NotEnoughData, UsageError, refuse_percent
+from isonomy.errors import NotEnoughData, UsageError, refuse_percent, refuse_ratio
 from isonomy.frames import Group, Source
 from isonomy.frames.metrics import ERRORS, Measure, Metric, listed, measure
 from isonomy.frames.proxies import GRID, PowerSums, Proxy, ProxyRows, read_proxies
@@ -137,11 +137,8 @@ def flag_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any]) -> P
     if bound.functional:
         raise UsageError(f"metric: {bound.name!r} is not available by probability; rates and means are.")
     refuse_percent(bound.binary and not link.ratio, tolerance)
-    if link.ratio and tolerance is not None and not 0 < tolerance < 1:
-        raise UsageError(
-            f"tolerance: {tolerance!r} is not allowed for scale='ratio'; give a ratio between 0 and 1: 0.8 tolerates "
-            "ratios from 0.8 to 1.25."
-        )
+    if link.ratio:
+        refuse_ratio(link.name, tolerance)
     name = metrics[0].name if isinstance(metrics[0], Metric) else metrics[0]
     lower = name in ERRORS if options["better"] is None else options["better"] == "lower"
     return plan_by_proxy(source, proxy, options, measure=bound, link=link, tolerance=tolerance, lower=lower)

@@ -59,8 +59,8 @@ KNOWN_STEP = (
     'each group. It replaces the assumption: iso.proxy(..., known=<column>, known_rows="random").'
 )
 NAMES_STEP = (
-    "If the probabilities come from names and places, see what follows if names say nothing beyond the group in the "
-    'same place: iso.proxy(..., assume="names", place=<column>).'
+    "If the probabilities come from names and places, repeat the test on the assumption that names do not matter among "
+    'members of the same group in the same place: iso.proxy(..., assume="names", place=<column>).'
 )
 
 

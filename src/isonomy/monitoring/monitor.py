@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Unpac
 
 import numpy as np
 
-from isonomy.errors import DataError, MissingRole, UnknownOption, UsageError, refuse_percent
+from isonomy.errors import DataError, MissingRole, UnknownOption, UsageError, refuse_percent, refuse_ratio
 from isonomy.frames import Group, Grouping, Groups, MetricLike, Request
 from isonomy.frames.expressions import Scalar
 from isonomy.frames.groups import CONDITION
@@ -404,12 +404,13 @@ class MonitorPlan(Plan):
             raise UnknownOption("reference", reference, ("rest", "population", "a number", "a mapping"))
         empty = isinstance(reference, Mapping) and not reference
         yield empty, 'reference: an empty mapping; give for instance {"race": "Caucasian"}.'
-        centers = self.center.values() if isinstance(self.center, Mapping) else [self.center]
-        for refused, name, value, instead in (
-            (tolerance is not None and not 0 < tolerance < 1, "tolerance", tolerance, words.RATIOS),
-            (any(c is not None and c <= 0 for c in centers), "center", self.center, "give a ratio above 0."),
-        ):
-            yield self.ratio and refused, f"{name}: {value!r} is not allowed for scale={scale!r}; {instead}"
+        if self.ratio:
+            refuse_ratio(scale, tolerance)
+            centers = self.center.values() if isinstance(self.center, Mapping) else [self.center]
+            yield (
+                any(center is not None and center <= 0 for center in centers),
+                f"center: {self.center!r} is not allowed for scale={scale!r}; give a ratio above 0.",
+            )
         yield (
             (scale == "odds_ratio") != (self.method == "exact"),
             f"scale: {scale!r} is not available with method={str(self.method)!r}; odds ratios need method='exact', "

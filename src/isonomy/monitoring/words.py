@@ -18,7 +18,6 @@ WEIGHTS = (
     "weight: not allowed in monitor. The errors of weighted rows are not followed over time; audit the rows of a "
     "period with flag."
 )
-RATIOS = "give a ratio between 0 and 1: 0.8 tolerates ratios from 0.8 to 1.25."
 VERDICTS = {
     "violation": "over all batches so far, the groups differ by more than chance explains.",
     "beyond": "over all batches so far, the groups differ by more than the tolerance, beyond what chance explains.",

@@ -251,7 +251,7 @@ def lender(rows: int = 30_000, seed: int = 0, *, proxies: bool = False) -> Simul
     ``predicted_effect`` (relative effect of the offer on acceptance), ``predicted_baseline`` (acceptance without
     offer).
 
-    ``proxies`` adds what a lender has that may not ask for race: ``p_white``, ``p_black``, ``p_hispanic`` and
+    ``proxies`` adds what a lender who may not ask for race has instead: ``p_white``, ``p_black``, ``p_hispanic`` and
     ``p_asian``, calibrated probabilities from a name and a ``place``, and ``known``, the race of a random tenth of the
     applicants (otherwise empty). Given race, name and place have no effect, so the whole disparity remains among people
     with the same probabilities: gamma is 1 (``truth["proxies"]``).
