@@ -551,9 +551,7 @@ class ProxyEvidence(Evidence):
     expected: FloatArray | None = column(
         "Expected members (sum of probabilities)", count=True, sizes=False, default=None
     )
-    identified: FloatArray | None = column(
-        "Members that the probabilities identify", count=True, sizes=False, default=None
-    )
+    identified: FloatArray | None = column("Equivalent known members", count=True, sizes=False, default=None)
     quality: FloatArray | None = column("Quality of the probabilities", default=None)
     weighted: FloatArray | None = column("Weighted estimate", default=None)
     linear: FloatArray | None = column("Linear estimate", default=None)

@@ -234,8 +234,9 @@ register(
         "proxy_certain": "Every probability is 0 or 1: groups are known. A column of groups gives better intervals for "
         "small groups.",
         "proxy_constant": "The probabilities of {groups} hardly differ between rows; nothing can be learned from them.",
-        "proxy_weak": "Listed without a verdict, because the probabilities identify fewer than {least:,} members of "
-        "the group or of the reference: {groups}. Join groups that the probabilities cannot tell apart.",
+        "proxy_weak": "Listed without a verdict, because the probabilities carry less information than {least:,} known "
+        "members of the group or of the reference would: {groups}. Join groups that the probabilities cannot tell "
+        "apart.",
         "proxy_small": "Listed without a verdict: {groups}. The group or its reference has fewer than {least:,} "
         "expected members or, for a validated estimate, fewer than {known:,} known members.",
         "proxy_few": "Listed without a verdict, because the standard error rests on fewer than ten effective rows, "

@@ -12,7 +12,7 @@ class Status(StrEnum):
     REFERENCE = "reference"  # the reference level itself: nothing to test
     EMPTY = "empty"  # no row
     TOO_SMALL = "too_small"  # below the minimum size: listed, not tested
-    WEAK_PROXY = "weak_proxy"  # probabilities that hardly identify the group: listed, not tested
+    WEAK_PROXY = "weak_proxy"  # probabilities that carry little information about the group: listed, not tested
     FEW_CLUSTERS = "few_clusters"  # too few clusters to judge their spread by: listed, not tested
     FEW_EVENTS = "few_events"  # too few events for any test to show anything: estimated, not tested
     SKEWED = "skewed"  # too few rows for so skewed a metric: estimated, no verdict
