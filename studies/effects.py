@@ -519,7 +519,7 @@ def collapsed(rng: np.random.Generator, collapse: Any, cases: Sequence[str] = tu
     errors = []
     for case in cases:
         table = experiment(rng, (40_000, 1_000), **CASES[case])
-        result = iso.treatment_bias(table.columns, **ROLES, measure=iso.relative(collapse), baseline=baseline)
+        result = iso.treatment_bias(table.columns, **ROLES, measure=iso.relative(collapse, baseline))
         errors.append(float(result.predicted[0] - truth(table, "predicted")[0]))
     return errors
 

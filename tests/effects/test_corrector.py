@@ -346,7 +346,7 @@ def test_a_multiplied_ratio_stays_above_zero() -> None:
 def test_effects_brought_from_elsewhere() -> None:
     table = frame(20_000)
     effects = {"a": (1.29, 0.01), "b": (1.29, 0.01), "c": (1.29, 0.01)}
-    fitted = corrector(strategy="mean", observed_effects=effects, baseline="baseline").fit(
+    fitted = corrector(strategy="mean", observed_effects=effects, measure=iso.relative(baseline="baseline")).fit(
         table.drop("treatment", "outcome")
     )
     np.testing.assert_allclose(fitted.correction_, [0.0, 0.5, 0.0], atol=0.01)

@@ -15,7 +15,7 @@ import numpy as np
 
 from isonomy.effects import experiment, words
 from isonomy.effects.bias import other_measure
-from isonomy.effects.estimators.collapse import AnyMeasure, Relative
+from isonomy.effects.estimators.collapse import AnyMeasure
 from isonomy.effects.estimators.errors import errors_of
 from isonomy.effects.experiment import Experiment, Trial
 from isonomy.errors import UsageError
@@ -165,14 +165,17 @@ def price_of_fairness(
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PricePlan(Experiment):
     corrected: Names
+    baseline: str | None
     budget: float
     value: float | None
     cost: float | None
 
     def __post_init__(self) -> None:
-        self.source.require(**{f"corrected[{i}]": name for i, name in enumerate(self.columns)})
+        self.source.require(baseline=self.baseline, **{f"corrected[{i}]": name for i, name in enumerate(self.columns)})
         if not self.columns:
             raise UsageError("corrected: none given; name one column of corrected effects, or several.")
+        if None not in (self.baseline, self.weights) and self.baseline != self.weights:
+            raise UsageError(f"baseline: {self.baseline!r}, and {self.weights!r} in the measure; name one column.")
         super().__post_init__()
 
     @property
@@ -182,12 +185,6 @@ class PricePlan(Experiment):
     @property
     def quantities(self) -> tuple[str, ...]:
         return (*QUANTITIES, "profit") if self.value is not None or self.cost is not None else QUANTITIES
-
-    @property
-    def weights(self) -> str | None:
-        """The baseline turns ratios into differences here; a collapse uses it only if it is named."""
-        named = self.measure.collapse if isinstance(self.measure, Relative) else None
-        return self.baseline if named in ("weighted", "normalized") else None
 
     @property
     def requests(self) -> tuple[Request, ...]:

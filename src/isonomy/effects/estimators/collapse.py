@@ -45,12 +45,15 @@ class Relative(Option):
         The weights of the predicted effects. "control_outcome": the outcomes of the controls. "average" (equation 56):
         none, which is right only if outcomes without treatment do not depend on the variables behind the predictions.
         "weighted" (16) and "normalized": the predicted outcomes without treatment, divided by the control mean or by
-        their own sum; they need a ``baseline`` column. "positives" (20) and "positives_inverse": positive outcomes of
-        both arms.
+        their own sum; they need a ``baseline``. "positives" (20) and "positives_inverse": positive outcomes of both
+        arms.
+    baseline : str, optional
+        Column with the predicted outcome without treatment.
     """
 
     name: ClassVar[str] = "relative"
     collapse: CollapseName | None = None
+    baseline: Annotated[Any, COLUMN] | None = None
 
 
 @dataclass(frozen=True)

@@ -319,12 +319,19 @@ class Clustered(Sums):
     def part(self, buckets: IntArray) -> Clustered:
         chosen = np.isin(self.bucket, buckets)
         ((group, groups),) = self.lines.groups
+        whole = self.lines
+        assert whole.design is not None
+        assert whole.stratum is not None
+        assert whole.chance is not None
         lines = ExperimentRows(
-            factors={name: values[chosen] for name, values in self.lines.factors.items()},
-            arm=self.lines.arm[chosen],
-            kind=self.lines.kind[chosen],
-            weight=self.lines.weight[chosen],
+            factors={name: values[chosen] for name, values in whole.factors.items()},
+            arm=whole.arm[chosen],
+            kind=whole.kind[chosen],
+            weight=whole.weight[chosen],
             groups=((group[chosen], groups),),
+            design=whole.design.restricted(chosen),
+            stratum=whole.stratum[chosen],
+            chance=whole.chance[chosen],
         )
         codes = np.unique(self.cluster[chosen], return_inverse=True)[1]
         return Clustered.from_lines(self.columns, lines, codes, np.zeros(codes.size, dtype=np.intp), 1)
