@@ -559,7 +559,7 @@ class TreatmentBiasResult(Evidence):
     independence_pvalue: FloatArray = field(metadata=POOLED)
     hypotheses: int  # about biases: two groups that are compared with each other have one
     arms_differ: bool  # treated shares differ between groups by more than 5 points and more than chance explains
-    events.least_events: float
+    least_events: float
     measure: Measure
     alpha: float
     tolerance: float | None

@@ -35,7 +35,7 @@ LIMITS = ("disparity", "ci_low", "ci_high")
 LAWLESS = {
     Status.SKEWED: "the outcome is too skewed for the number of rows that an algorithm selects in a group; about 30 "
     "times its squared skewness are needed",
-    Status.FEW_EVENTS: f"fewer than {FEWEST_CHANGES} decisions change in effect, too few for the test",
+    Status.FEW_EVENTS: f"fewer than {comparison.FEWEST_CHANGES} decisions change in effect, too few for the test",
 }
 FEWEST_ROWS = 10  # in a denominator: with fewer, means of skewed outcomes reject too often (0.12 at 0.05)
 
