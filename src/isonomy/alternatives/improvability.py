@@ -721,7 +721,6 @@ class ImprovabilityResult(Evidence):
 
     @property
     def trials(self) -> int:
-        """How many trials there are."""
         return len(self.train_rows)
 
     @property
@@ -871,11 +870,9 @@ class ImprovabilityResult(Evidence):
         )
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """What is assumed, and how it was checked."""
         return words.assumptions(self)
 
     def limits(self) -> tuple[str, ...]:
-        """What this result does not show."""
         return words.limits(self)
 
     def plot(self) -> alt.TopLevelMixin:

@@ -629,11 +629,9 @@ class TreatmentBiasResult(Evidence):
         return dict.fromkeys(names, "points") if words.unit(self) == "points" else {}
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """What is assumed, and how it was checked or why it cannot be."""
         return words.assumptions(self, experiment=self.experiment)
 
     def limits(self) -> tuple[str, ...]:
-        """What this result does not show."""
         return words.limits(self.measure)
 
     def plot(self, quantity: Quantity = "bias") -> alt.TopLevelMixin:

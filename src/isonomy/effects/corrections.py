@@ -699,7 +699,6 @@ class CorrectionsResult(Evidence):
         return (*words.recommendation(self), *(words.remaining(self, i) for i in order))
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """What is assumed, and how it was checked or why it cannot be."""
         return words.assumptions(self)[:3]
 
     def plot(self, quantity: Literal["bias", "error", "statistic"] = "bias") -> alt.TopLevelMixin:

@@ -429,8 +429,8 @@ def from_design(sample: Sample, lines: ExperimentRows, plan: Experiment) -> Tria
         values, codes = np.unique(sample.columns[f"given[{i}]"].astype(str), return_inverse=True)
         stratum = stratum * len(values) + codes
     base = Design(count, count, count, count, None) if sample.design is None else sample.design
-    trial, parts = trial_of(sample, lines.sums(plan.formula.columns), plan, lines), []
-    for part, (codes, groups) in zip(trial.parts, lines.groups, strict=True):
+    designed, rows = [], []
+    for codes, groups in lines.groups:
         share = np.full(sample.size, 0.5)
         if plan.propensity is not None:
             share = np.asarray(sample.columns["propensity"], dtype=float)
@@ -451,11 +451,12 @@ def from_design(sample: Sample, lines: ExperimentRows, plan: Experiment) -> Tria
         # Masses of at least one per row: a design's law accounts for their scale, but means must not divide by less.
         most = float(np.max(size[mass > 0] / mass[mass > 0], initial=0.0)) or 1.0
         design = base.scaled(1 / chance * most)
-        own = ((codes, groups),)
-        line = replace(lines, weight=design.mass, groups=own, design=design, stratum=stratum, chance=chance)
-        rows, (sums,) = size.reshape(groups, 2).astype(float), line.sums(plan.formula.columns)
-        parts.append(replace(part, lines=line, rows=rows, sums=sums))
-    return replace(trial, parts=tuple(parts))
+        group = ((codes, groups),)
+        designed.append(replace(lines, weight=design.mass, groups=group, design=design, stratum=stratum, chance=chance))
+        rows.append(size.reshape(groups, 2).astype(float))
+    trial = trial_of(sample, [line.sums(plan.formula.columns)[0] for line in designed], plan, lines)
+    parts = zip(trial.parts, designed, rows, strict=True)
+    return replace(trial, parts=tuple(replace(part, lines=line, rows=size) for part, line, size in parts))
 
 
 def lines_of(sample: Sample, plan: Experiment) -> ExperimentRows:
