@@ -13,7 +13,7 @@ buckets, so one pass serves every split and both of its swaps.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import mul
 from typing import Annotated, ClassVar, Literal
@@ -22,7 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from isonomy.errors import NotEnoughData
-from isonomy.frames.design import Design
+from isonomy.frames.design import Clusters, Design
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.options import Number, Option
 
@@ -321,19 +321,17 @@ class Clustered(Sums):
         ((group, groups),) = self.lines.groups
         whole = self.lines
         assert whole.design is not None
-        assert whole.stratum is not None
-        assert whole.chance is not None
+        codes, design = np.unique(self.cluster[chosen], return_inverse=True)[1], whole.design.restricted(chosen)
+        if design.clusters is not None:  # those of the part alone: 5 times as fast
+            design = replace(design, clusters=Clusters.from_rows(codes, design.mass), placed=None)
         lines = ExperimentRows(
             factors={name: values[chosen] for name, values in whole.factors.items()},
             arm=whole.arm[chosen],
             kind=whole.kind[chosen],
             weight=whole.weight[chosen],
             groups=((group[chosen], groups),),
-            design=whole.design.restricted(chosen),
-            stratum=whole.stratum[chosen],
-            chance=whole.chance[chosen],
+            design=design,
         )
-        codes = np.unique(self.cluster[chosen], return_inverse=True)[1]
         return Clustered.from_lines(self.columns, lines, codes, np.zeros(codes.size, dtype=np.intp), 1)
 
     def resampled(self, resamples: int, rng: np.random.Generator, share: float = 1.0) -> ArmMoments:

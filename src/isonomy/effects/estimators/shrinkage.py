@@ -382,9 +382,9 @@ def less_bias(
 
     ``decrease``: of the mean over groups of the squared bias on held-out rows, averaged over splits and swaps; it
     estimates that average without bias. Its law under the null is simulated for groups whose errors are normal. Their
-    true errors are as large a share of the detected ones as leaves the strategy without a gain on average: the variance
-    of a gain grows with the errors, so one at the estimates themselves would be too large. The law is Pearson's type
-    III with the simulated moments. Partitions describe the same people, so their gains are added in their order.
+    true errors are the share of the detected errors at which the strategy gains nothing on average: the variance of a
+    gain grows with the errors, so that at the estimates themselves would be too large. The law is Pearson's type III
+    with the simulated moments. Partitions describe the same people, so their gains are added in their order.
     """
     groups = sum(model.named for model in models)
     if not decrease > 0:
