@@ -354,6 +354,16 @@ def test_effects_brought_from_elsewhere() -> None:
         corrector().fit(table)
 
 
+def test_the_baseline_of_a_measure_is_a_column_by_name_or_by_number() -> None:
+    table = frame(6_000)
+    named = corrector(measure=iso.relative("normalized", "baseline")).fit(table, table["outcome"])
+    code = table["group"].cast(pl.Categorical).to_physical().cast(pl.Float64)
+    X = np.column_stack([table["effect"], table["treatment"], table["baseline"], code])
+    numbered = iso.EffectCorrector(effect=0, treatment=1, groups=3, measure=iso.relative("normalized", baseline=2))
+    errors = numbered.fit(X, table["outcome"].to_numpy()).error_
+    np.testing.assert_allclose(np.sort(errors), np.sort(named.error_), rtol=1e-12)
+
+
 def test_ratios_for_differences_and_differences_for_ratios_are_noticed() -> None:
     table = frame(6_000)
     with pytest.warns(UserWarning, match="look like ratios"):

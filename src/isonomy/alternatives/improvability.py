@@ -863,8 +863,7 @@ class ImprovabilityResult(Evidence):
             words.conclusion(self),
             *((words.log(self, best),) if len(self.log) > 1 else ()),
             *(words.effect(self, lines.tolist()) for lines in effects),
-            words.supported("fairness", self.supported_fairness_gain, self.scale, self.alpha, self.margin),
-            words.supported("accuracy", self.supported_accuracy_gain, self.scale, self.alpha),
+            *words.supported(self, self.margin),
             *(() if np.isnan(self.selected).any() else (words.selected(self, self.lines("all")[used, 0].tolist()),)),
             *(() if self.recommended is None or self.candidates else (words.recommended(self.rule),)),
         )

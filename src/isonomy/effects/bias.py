@@ -222,6 +222,10 @@ class BiasPlan(Experiment):
             return
         if self.by_rows or not self.effect:
             raise UsageError('effect, method: name at least one treatment, and use a bootstrap over="cells".')
+        if self.propensity is not None or self.known is not None:
+            raise UsageError(
+                "propensity, observed_effects: every treatment has its own; ask about one treatment at a time."
+            )
         _ = self.by_arm
 
     @cached_property

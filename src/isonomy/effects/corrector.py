@@ -36,14 +36,10 @@ from isonomy.options import Form as FileForm
 from isonomy.results import phrases
 
 MOVED = {
-    "effect_column": "effect=...",
+    **{f"{role}_column": f"{role}=..." for role in ("effect", "treatment", "weight", "cluster", "propensity")},
     "group_columns": "groups=...",
-    "treatment_column": "treatment=...",
     "baseline": 'measure=iso.relative("weighted", baseline="...")',
     "baseline_column": 'measure=iso.relative("weighted", baseline="...")',
-    "weight_column": "weight=...",
-    "cluster_column": "cluster=...",
-    "propensity_column": "propensity=...",
     "collapse": 'measure=iso.relative(collapse="...")',
     "feature_columns": "estimator=iso.regression(features=[...]) or estimator=iso.aipw(features=[...])",
     "variance": "method=iso.bootstrap(...)",
