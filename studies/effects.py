@@ -461,7 +461,7 @@ def price_covers(rng: np.random.Generator, tables: int, rows: int) -> FloatArray
     def changes(at: Any) -> list[tuple[float, float]]:
         weight = np.ones(transformed[at].size)
         pairs = zip(*(scores(transformed[at], f[at], f[at], weight, 0.3) for f in (before, after)), strict=True)
-        return [(new - old, standard_error(moved - still, weight)) for (old, still), (new, moved) in pairs]
+        return [(new - old, float(standard_error(moved - still, weight))) for (old, still), (new, moved) in pairs]
 
     truths = np.array([value for value, _ in changes(slice(None))])
     held = []

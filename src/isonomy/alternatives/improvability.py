@@ -16,11 +16,20 @@ from numpy.typing import NDArray
 from isonomy.alternatives import words
 from isonomy.alternatives.followup import Recommendation, SurfaceResult, intersections, recommend
 from isonomy.alternatives.options import PUBLISHED, Above, Crossfit, Gain, GroupAware, Method, Protected, Scale, Splits
-from isonomy.alternatives.rules import comparison, utilities
+from isonomy.alternatives.rules import comparison
 from isonomy.alternatives.rules.algorithm import People, SelectionRule
 from isonomy.alternatives.rules.comparison import GainCurves, Merge
 from isonomy.alternatives.rules.named import selection_rule
 from isonomy.alternatives.rules.trials import Cases, SearchReport, Trial, run_trials
+from isonomy.alternatives.rules.utilities import (
+    Criteria,
+    Utility,
+    UtilityLike,
+    accuracy_utility,
+    by_group,
+    fairness_utilities,
+    group_code,
+)
 from isonomy.errors import MissingRole, OneGroup, UsageError
 from isonomy.frames import Group, Groups, Request
 from isonomy.frames.expressions import is_category, number, text
@@ -117,8 +126,8 @@ def improvability(
     candidate: Candidates = None,
     rule: Annotated[object, Form("rule")] | GroupAware = None,
     capacity: Fraction | Above | None = None,
-    accuracy: Annotated[utilities.UtilityLike, Form("utility")] = "outcome_among_selected",
-    fairness: Annotated[utilities.UtilityLike | Sequence[utilities.UtilityLike] | None, Form("utilities")] = None,
+    accuracy: Annotated[UtilityLike, Form("utility")] = "outcome_among_selected",
+    fairness: Annotated[UtilityLike | Sequence[UtilityLike] | None, Form("utilities")] = None,
     gain: Gain = Gain(),  # noqa: B008
     protected: Annotated[object, Form("group")] | Protected = None,
     method: Literal["published"] | Crossfit | Splits | None = None,
@@ -272,8 +281,8 @@ class ImprovabilityPlan(Plan):
     candidate: Candidates
     rule: object
     capacity: float | Above | None
-    accuracy: utilities.UtilityLike
-    fairness: utilities.UtilityLike | Sequence[utilities.UtilityLike] | None
+    accuracy: UtilityLike
+    fairness: UtilityLike | Sequence[UtilityLike] | None
     gain: Gain
     protected: object
     method: Literal["published"] | Crossfit | Splits | None
@@ -308,7 +317,7 @@ class ImprovabilityPlan(Plan):
                 "weight, cluster: the bootstrap resamples single rows; choose another method.",
             ),
             (
-                isinstance(self.gain.accuracy, Mapping) and utilities.accuracy_utility(self.accuracy)[1] is not None,
+                isinstance(self.gain.accuracy, Mapping) and accuracy_utility(self.accuracy)[1] is not None,
                 "gain: one accuracy is tested (accuracy has weights), so give one number for accuracy.",
             ),
             *(
@@ -366,9 +375,9 @@ class ImprovabilityPlan(Plan):
         return max(1, len(self.candidates)) + len(self.tried or ())
 
     @cached_property
-    def utilities(self) -> tuple[utilities.Utility, ...]:
-        accuracy, _ = utilities.accuracy_utility(self.accuracy)
-        return (accuracy, *utilities.fairness_utilities(self.fairness, accuracy))
+    def utilities(self) -> tuple[Utility, ...]:
+        accuracy, _ = accuracy_utility(self.accuracy)
+        return (accuracy, *fairness_utilities(self.fairness, accuracy))
 
     @cached_property
     def fairness_gains(self) -> tuple[float, ...]:
@@ -383,7 +392,7 @@ class ImprovabilityPlan(Plan):
     def fitted(self) -> tuple[SelectionRule | None, str]:
         return (None, words.CANDIDATE) if self.rule is None else selection_rule(self.rule, features=self.names)
 
-    def called(self, utility: utilities.Utility) -> str:
+    def called(self, utility: Utility) -> str:
         return self.source.labels.metrics.get(utility.name, utility.name)
 
     @cached_property
@@ -431,18 +440,18 @@ class ImprovabilityPlan(Plan):
     def requests(self) -> tuple[Request, ...]:
         return () if self.by_row else (self.request,)
 
-    def criteria(self, members: Sequence[Group]) -> utilities.Criteria:
+    def criteria(self, members: Sequence[Group]) -> Criteria:
         accuracy, *fairness = (replace(utility, name=self.called(utility)) for utility in self.utilities)
         protected = self.protected if isinstance(self.protected, Protected) else Protected(self.protected)
-        weights, gain = utilities.accuracy_utility(self.accuracy)[1], self.gain.accuracy
+        weights, gain = accuracy_utility(self.accuracy)[1], self.gain.accuracy
         worse = {"higher": "lower", "lower": "higher"}
-        criteria = utilities.Criteria(
+        criteria = Criteria(
             accuracy,
             tuple(fairness),
             tuple(group.label for group in members),
-            weights=utilities.by_group("accuracy", members, weights) if isinstance(weights, Mapping) else weights,
+            weights=by_group("accuracy", members, weights) if isinstance(weights, Mapping) else weights,
             scale=self.gain.scale,
-            protected=None if protected.group is None else utilities.group_code("protected", members, protected.group),
+            protected=None if protected.group is None else group_code("protected", members, protected.group),
             # +1 if having less of the utility is the disadvantage, -1 if having more is.
             harm=tuple(1 if (protected.disadvantage or worse[u.better]) == "lower" else -1 for u in fairness),
             fairness_gains=self.fairness_gains,
@@ -450,7 +459,7 @@ class ImprovabilityPlan(Plan):
             threshold=self.capacity.threshold if isinstance(self.capacity, Above) else None,
         )
         if isinstance(gain, Mapping):
-            gains = tuple(utilities.by_group("gain", members, gain).tolist())
+            gains = tuple(by_group("gain", members, gain).tolist())
         else:
             gains = (float(gain) - self.gain.margin,) * len(criteria.accuracies)
         return replace(criteria, accuracy_gains=gains)
@@ -816,7 +825,7 @@ class ImprovabilityResult(Evidence):
         if len(self.lines("accuracy").T) != len(self.members):
             raise UsageError("welfare: accuracy has weights already; leave them out to have one accuracy per group.")
         check("unfairness", unfairness, Annotated[float, Number(least=0)])
-        weight = None if weights is None else utilities.by_group("weights", self.members, weights)
+        weight = None if weights is None else by_group("weights", self.members, weights)
         if weight is not None and not (weight > 0).all():
             raise UsageError(f"weights: {dict(weights or {})!r} is not allowed; give numbers above 0.")
         share, worth = self.test_rows.sum(axis=0) / self.test_rows.sum(), {}

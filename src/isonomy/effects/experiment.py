@@ -203,7 +203,7 @@ class Experiment(Plan):
     @property
     def weights(self) -> str | None:
         """The column with the predicted outcome without treatment."""
-        return self.measure.baseline if isinstance(self.measure, Relative) else None
+        return cast("str | None", self.measure.baseline) if isinstance(self.measure, Relative) else None
 
     def _collapse(self, measure: Measure) -> CollapseName:
         if measure == "difference":

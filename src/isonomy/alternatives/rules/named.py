@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -184,7 +184,7 @@ class ThresholdsRule:
 
     score: SelectionRule
     name: str = "group_thresholds"
-    group_aware: bool = True
+    group_aware: ClassVar[bool] = True
 
     def __call__(self, training: Training) -> Algorithm:
         if training.criteria.priced:
@@ -290,7 +290,11 @@ class ChoiceRule:
     """
 
     rules: tuple[tuple[SelectionRule, str], ...]  # with their names
-    group_aware: bool  # whether one of them may use the group
+
+    @property
+    def group_aware(self) -> bool:
+        """Whether one of them may use the group."""
+        return any(getattr(rule, "group_aware", True) for rule, _ in self.rules)
 
     def __call__(self, training: Training) -> Algorithm:
         learn, check = stratified(training, 1 - VALIDATION)
@@ -361,8 +365,7 @@ def selection_rule(given: object, *, features: Sequence[str], group_aware: bool 
         if not given:
             raise UsageError(f"rule: the list is empty; give one or more of {', '.join(NAMES)}, or estimators.")
         rules = tuple(selection_rule(item, features=features, group_aware=group_aware) for item in given)
-        aware = any(getattr(rule, "group_aware", True) for rule, _ in rules)
-        return rules[0] if len(rules) == 1 else (ChoiceRule(rules, aware), " or ".join(name for _, name in rules))
+        return rules[0] if len(rules) == 1 else (ChoiceRule(rules), " or ".join(name for _, name in rules))
     if not features and (isinstance(given, str) or hasattr(given, "fit")):
         raise MissingRole("features: a rule that fits needs them; name the columns the candidate may use.")
     if isinstance(given, str):
@@ -376,4 +379,11 @@ def selection_rule(given: object, *, features: Sequence[str], group_aware: bool 
             f"rule: {given!r} is not allowed; give one of {', '.join(NAMES)}, a scikit-learn estimator (an object, "
             "not its class), or a callable rule(training) -> algorithm."
         )
+    if group_aware and not getattr(given, "group_aware", False):
+        if not hasattr(given, "group_aware"):
+            raise UsageError(
+                "rule: isonomy.group_aware is for rules by name, estimators and rule objects; a rule of your own has "
+                "the group in training.people.group."
+            )
+        given = replace(given, group_aware=True)
     return given, str(getattr(given, "name", getattr(given, "__name__", type(given).__name__)))

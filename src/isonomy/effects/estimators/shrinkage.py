@@ -322,7 +322,7 @@ def judged(sums: Sums, formula: Formula, least: float, known: FloatArray | None 
     if isinstance(sums, Clustered):
         ((group, groups),), design = sums.lines.groups, sums.lines.design
         assert design is not None
-        rows = np.bincount(group, design.rows, groups)
+        rows = np.bincount(group, design.rows, groups).astype(float)
         if group.size:  # with fewer clusters than buckets a half may have none
             errors = under_design(errors, sums.lines, formula, moments)[0]
     few = events_behind(errors, sums, formula, rows=rows) < least
