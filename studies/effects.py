@@ -461,7 +461,7 @@ def price_covers(rng: np.random.Generator, tables: int, rows: int) -> FloatArray
     def changes(at: Any) -> list[tuple[float, float]]:
         weight = np.ones(transformed[at].size)
         pairs = zip(*(scores(transformed[at], f[at], f[at], weight, 0.3) for f in (before, after)), strict=True)
-        return [(new - old, standard_error(moved - still, weight)) for (old, still), (new, moved) in pairs]
+        return [(new - old, float(standard_error(moved - still, weight))) for (old, still), (new, moved) in pairs]
 
     truths = np.array([value for value, _ in changes(slice(None))])
     held = []
@@ -519,7 +519,7 @@ def collapsed(rng: np.random.Generator, collapse: Any, cases: Sequence[str] = tu
     errors = []
     for case in cases:
         table = experiment(rng, (40_000, 1_000), **CASES[case])
-        result = iso.treatment_bias(table.columns, **ROLES, measure=iso.relative(collapse), baseline=baseline)
+        result = iso.treatment_bias(table.columns, **ROLES, measure=iso.relative(collapse, baseline))
         errors.append(float(result.predicted[0] - truth(table, "predicted")[0]))
     return errors
 

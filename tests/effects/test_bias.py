@@ -33,7 +33,7 @@ ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome"
         {"method": iso.bootstrap(300, over="rows")},
         {"estimator": iso.regression(["x"])},
         {"estimator": iso.aipw("x")},
-        {"measure": iso.relative("normalized"), "baseline": "baseline"},
+        {"measure": iso.relative("normalized", "baseline")},
         {"measure": iso.relative("positives_inverse")},
     ],
 )
@@ -553,7 +553,7 @@ def test_no_event_in_an_arm_is_not_certainty() -> None:
 def test_effects_brought_by_the_caller() -> None:
     made = experiment(30_000, error={"b": 0.5})
     known = {"a": (1.29, 0.02), "group=b": (1.29, 0.02), "c": (1.29, 0.03)}
-    roles: dict[str, Any] = {"effect": "effect", "groups": "group", "baseline": "baseline"}
+    roles: dict[str, Any] = {"effect": "effect", "groups": "group", "measure": iso.relative(baseline="baseline")}
     result = iso.treatment_bias(made, **roles, observed_effects=known)
     np.testing.assert_allclose(result.observed, 1.29)
     np.testing.assert_allclose(result.error_se, [0.02, 0.02, 0.03], rtol=0.05)
@@ -573,7 +573,7 @@ def test_a_group_without_a_brought_effect_is_not_answered() -> None:
         experiment(),
         effect="effect",
         groups="group",
-        baseline="baseline",
+        measure=iso.relative(baseline="baseline"),
         observed_effects={"a": (1, 0.1), "b": (1, 0.1)},
     )
     assert result.status[2] is Status.UNSUPPORTED
@@ -666,11 +666,11 @@ def test_the_refusal_says_what_was_seen() -> None:
 def test_brought_effects_are_compared_by_the_predicted_baseline() -> None:
     made = differences()
     brought = dict.fromkeys("abc", (1.5, 0.05))
-    roles: dict[str, Any] = {"effect": "effect", "groups": "group", "baseline": "baseline", "observed_effects": brought}
-    with pytest.raises(UsageError, match="measure: none given"):
-        iso.treatment_bias(made, **roles)
+    roles: dict[str, Any] = {"effect": "effect", "groups": "group", "observed_effects": brought}
+    roles["measure"] = iso.relative(baseline="baseline")
+    assert any("look like differences" in text for text in iso.treatment_bias(made, **roles).warnings)
     ratios = made | {"effect": 1 + made["effect"] / made["baseline"]}
-    assert iso.treatment_bias(ratios, **roles).measure == "relative"
+    assert not any("look like" in text for text in iso.treatment_bias(ratios, **roles).warnings)
 
 
 @pytest.mark.parametrize(

@@ -146,13 +146,6 @@ def test_inner_splits_of_algorithm_1_cost_precision_and_the_swap_regains_some() 
     np.testing.assert_allclose([run.estimate[0] for run in runs], runs[0].estimate[0], rtol=0.3)
 
 
-def test_halves_of_buckets_must_be_whole() -> None:
-    with pytest.raises(UsageError, match="a multiple of 2"):
-        iso.heldout(buckets=7)
-    with pytest.raises(UsageError, match="a multiple of 4"):
-        iso.heldout(buckets=10, split="independent")
-
-
 @pytest.mark.parametrize("rows", [1, 2, 3])
 def test_a_table_of_a_few_rows_is_answered_or_refused_in_words(rows: int) -> None:
     made = {name: values[:rows] for name, values in uplift(100).items()}

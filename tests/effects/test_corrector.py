@@ -346,12 +346,22 @@ def test_a_multiplied_ratio_stays_above_zero() -> None:
 def test_effects_brought_from_elsewhere() -> None:
     table = frame(20_000)
     effects = {"a": (1.29, 0.01), "b": (1.29, 0.01), "c": (1.29, 0.01)}
-    fitted = corrector(strategy="mean", observed_effects=effects, baseline="baseline").fit(
+    fitted = corrector(strategy="mean", observed_effects=effects, measure=iso.relative(baseline="baseline")).fit(
         table.drop("treatment", "outcome")
     )
     np.testing.assert_allclose(fitted.correction_, [0.0, 0.5, 0.0], atol=0.01)
     with pytest.raises(UsageError, match="outcomes of the experiment"):
         corrector().fit(table)
+
+
+def test_the_baseline_of_a_measure_is_a_column_by_name_or_by_number() -> None:
+    table = frame(6_000)
+    named = corrector(measure=iso.relative("normalized", "baseline")).fit(table, table["outcome"])
+    code = table["group"].cast(pl.Categorical).to_physical().cast(pl.Float64)
+    X = np.column_stack([table["effect"], table["treatment"], table["baseline"], code])
+    numbered = iso.EffectCorrector(effect=0, treatment=1, groups=3, measure=iso.relative("normalized", baseline=2))
+    errors = numbered.fit(X, table["outcome"].to_numpy()).error_
+    np.testing.assert_allclose(np.sort(errors), np.sort(named.error_), rtol=1e-12)
 
 
 def test_ratios_for_differences_and_differences_for_ratios_are_noticed() -> None:

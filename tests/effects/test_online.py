@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 import isonomy as iso
+from isonomy.errors import UsageError
 from isonomy.inference.multiplicity import weighted_holm
 from isonomy.numerics.arrays import FloatArray
 
@@ -99,6 +100,13 @@ def test_several_treatments_are_single_ones_adjusted_together() -> None:
     assert result.families == ("group (arm=mail)", "group (arm=call)")
     assert result.provenance.rows == 6_000
     assert "the other groups combined" in result.findings()[1]
+
+
+@pytest.mark.parametrize("option", [{"propensity": "x"}, {"observed_effects": {"a": (1.2, 0.1), "b": (1.2, 0.1)}}])
+def test_several_treatments_do_not_share_propensities_or_effects(option: dict[str, Any]) -> None:
+    roles: dict[str, Any] = {"effect": {"mail": "effect", "call": "right"}, "outcome": "outcome", "groups": "group"}
+    with pytest.raises(UsageError, match="every treatment has its own"):
+        iso.treatment_bias(arms(300), treatment=iso.arms("arm", control="none"), **roles, **option)
 
 
 def welch_anova(samples: list[tuple[float, float, float]]) -> float:

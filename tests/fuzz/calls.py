@@ -221,8 +221,8 @@ def public() -> list[Public]:
         Public(
             "treatment_bias, relative",
             iso.treatment_bias,
-            trial | {"baseline": "b"},
-            {"measure": iso.relative("weighted"), "rng": 0},
+            trial,
+            {"measure": iso.relative("weighted", "b"), "rng": 0},
         ),
         Public(
             "evaluate_corrections",

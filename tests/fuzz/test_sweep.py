@@ -154,7 +154,7 @@ FOUND: dict[str, Any] = {
         ),
         "score_column: holds numbers beyond 1e\\+70",
     ),
-    "buckets without end": (
+    "resamples without end": (
         lambda: iso.evaluate_corrections(
             table(),
             effect="e",
@@ -162,9 +162,9 @@ FOUND: dict[str, Any] = {
             outcome="v",
             groups="g",
             measure="difference",
-            method=iso.heldout(buckets=10**18),
+            method=iso.heldout(resamples=10**18),
         ),
-        "buckets: 1000000000000000000 is not allowed",
+        "resamples: 1000000000000000000 is not allowed",
     ),
     "strata without a name": (
         lambda: iso.treatment_bias(table(), effect="e", treatment="t", outcome="v", groups="g", given=NAMELESS),

@@ -34,7 +34,7 @@ seeds = st.integers(0, 10_000)
 OPTIONS: list[dict[str, Any]] = [
     {},
     {"measure": "difference"},
-    {"measure": iso.relative("normalized"), "baseline": "h"},
+    {"measure": iso.relative("normalized", "h")},
     {"rest": "pooled"},
     {"estimator": iso.regression(["h"])},
 ]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 import isonomy as iso
 from isonomy import alternatives
 from recorded import tables
@@ -150,7 +148,6 @@ searched("rule/group_aware", rule=iso.group_aware("linear"))
 searched("rule/text-feature", features=["lab", "clinic"])
 searched("then/recommendation", then=lambda r: None if r.recommended is None else r.recommended.decide(TABLE))
 scored("then/surface", then=lambda result: result.surface())
-scored("then/surface/grid", then=lambda result: result.surface(np.linspace(-0.5, 0.5, 5), np.linspace(0, 0.5, 4)))
 scored("then/log", tried=[{"what": "another"}], then=lambda result: result.log)
 
 # Designs and missing values.

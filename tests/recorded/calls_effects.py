@@ -78,7 +78,7 @@ bias("real/difference", REAL, **DIFFERENCE)
 for _collapse in ("control_outcome", "average", "positives", "positives_inverse"):
     bias(f"collapse/{_collapse}", measure=iso.relative(_collapse))
 for _collapse in ("weighted", "normalized"):
-    bias(f"collapse/{_collapse}", measure=iso.relative(collapse=_collapse), baseline="baseline")
+    bias(f"collapse/{_collapse}", measure=iso.relative(collapse=_collapse, baseline="baseline"))
 bias("estimator/arm_means", estimator="arm_means", method="welch")
 bias("estimator/regression", estimator=iso.regression(["x", "z"]))
 bias("estimator/regression/difference", estimator=iso.regression("x"), **DIFFERENCE)
@@ -87,7 +87,13 @@ bias("propensity", propensity="propensity")
 bias("given", given=["stratum"])
 bias("given/difference", given="stratum", **DIFFERENCE)
 bias("observed_effects", observed_effects=OBSERVED)
-bias("observed_effects/alone", treatment=None, outcome=None, baseline="baseline", observed_effects=OBSERVED)
+bias(
+    "observed_effects/alone",
+    treatment=None,
+    outcome=None,
+    measure=iso.relative(baseline="baseline"),
+    observed_effects=OBSERVED,
+)
 bias("observed_effects/difference", treatment=None, outcome=None, observed_effects=NEAR, **DIFFERENCE)
 bias("rest/standardized", rest="standardized", **DIFFERENCE)
 bias("rest/pooled", rest="pooled")
@@ -100,7 +106,9 @@ bias("method/bootstrap/split", method=iso.bootstrap(50), observed_effects="indep
 bias("method/bootstrap/rows", method=iso.bootstrap(20, over="rows"))
 bias("method/published", method="published")
 bias("method/published/difference", method="published", **DIFFERENCE)
-bias("method/published/baseline", method="published", baseline="baseline", observed_effects="half")
+bias(
+    "method/published/baseline", method="published", measure=iso.relative(baseline="baseline"), observed_effects="half"
+)
 for _adjust in ("holm", "bonferroni", "bh", "by", "none"):
     bias(f"adjust/{_adjust}", adjust=_adjust)
 bias("tolerance", tolerance=0.2)
@@ -136,7 +144,7 @@ corrections("measure/difference", **DIFFERENCE)
 for _collapse in ("control_outcome", "average", "positives"):
     corrections(f"collapse/{_collapse}", measure=iso.relative(_collapse))
 for _collapse in ("weighted", "normalized"):
-    corrections(f"collapse/{_collapse}", measure=iso.relative(_collapse), baseline="baseline")
+    corrections(f"collapse/{_collapse}", measure=iso.relative(_collapse, "baseline"))
 corrections("estimator/arm_means", estimator="arm_means")
 corrections("estimator/regression", estimator=iso.regression(["x"]))
 corrections("estimator/aipw", TABLE.head(800), estimator=iso.aipw(["x"]), groups="sex")
@@ -159,7 +167,6 @@ corrections("method/online", ARMS, method=iso.online("online", control="none"), 
 corrections("strategies/least_risk", strategies=[iso.least_risk(deadband)])
 corrections("min_size", min_size=300)
 corrections("then/detection", then=lambda r: [r.detection_error, r.detection_se, r.detection_bias, r.recommended])
-corrections("method/buckets", method=iso.heldout(2, 20, buckets=8))
 corrections("alpha", alpha=0.2, strategies=["significant"])
 corrections("depth-2", groups=["sex", "stratum"], depth=2)
 corrections("progress", progress=True)
@@ -209,7 +216,7 @@ corrector("measure/difference", measure="difference", effect="difference", strat
 for _collapse in ("control_outcome", "average", "positives", "positives_inverse"):
     corrector(f"collapse/{_collapse}", measure=iso.relative(_collapse), strategy="mean")
 for _collapse in ("weighted", "normalized"):
-    corrector(f"collapse/{_collapse}", measure=iso.relative(_collapse), baseline="baseline", strategy="mean")
+    corrector(f"collapse/{_collapse}", measure=iso.relative(_collapse, "baseline"), strategy="mean")
 corrector("estimator/arm_means", estimator="arm_means", strategy="positive_part")
 corrector("estimator/regression", estimator=iso.regression(["x"]), strategy="positive_part")
 corrector("estimator/aipw", TABLE.head(800), estimator=iso.aipw(["x"]), groups="sex")
@@ -219,7 +226,7 @@ corrector("method/bootstrap/rows", method=iso.bootstrap(20, over="rows"), strate
 corrector("alpha", alpha=0.3, strategy="significant")
 corrector("unknown/pooled", TABLE.filter(TABLE["group"] != "d"), new=TABLE, unknown="pooled")
 corrector("unknown/error", unknown="error", strategy="mean")
-corrector("observed_effects", y=None, observed_effects=OBSERVED, baseline="baseline")
+corrector("observed_effects", y=None, observed_effects=OBSERVED, measure=iso.relative(baseline="baseline"))
 corrector("weight", weight="weight")
 corrector("cluster", cluster="shop")
 corrector("propensity", propensity="propensity")
@@ -287,9 +294,8 @@ bias("refuses/arms-effect", ARMS, treatment=iso.arms("arm", control="none"))
 bias("refuses/arms-none", ARMS, effect={"letter": "effect"}, treatment=iso.arms("arm", control="none"))
 bias("refuses/treatment", treatment=None)
 bias("refuses/treatment-values", treatment="z")
-bias("refuses/baseline-difference", baseline="baseline", **DIFFERENCE)
 bias("refuses/baseline-missing", measure=iso.relative("weighted"))
-bias("refuses/baseline-idle", baseline="baseline")
+bias("refuses/baseline-idle", measure=iso.relative(baseline="baseline"))
 bias("refuses/baseline-observed", treatment=None, outcome=None, observed_effects=OBSERVED)
 bias("refuses/features-missing", estimator=iso.regression([]))
 bias("refuses/estimator", estimator="regression")
@@ -305,8 +311,6 @@ bias("refuses/measure", measure="absolute")
 bias("refuses/tolerance", tolerance=0)
 bias("refuses/propensity-range", propensity="treatment")
 bias("refuses/missing", GAPS)
-_calls.add("heldout", "refuses/buckets", buckets=7)
-_calls.add("heldout", "refuses/buckets-split", buckets=6, split="swapped")
 _calls.add("bootstrap", "refuses/over", over="people")
 _calls.add("relative", "refuses/collapse", "weigthed")
 corrections("refuses/collapse", measure=iso.relative("positives_inverse"))
@@ -330,13 +334,13 @@ corrector("refuses/column", effect="efect")
 corrector("refuses/strategy", strategy="median")
 
 # Keywords of earlier versions.
-for _name in ("collapse", "features", "split", "variance", "resamples", "test", "power"):
+for _name in ("baseline", "collapse", "features", "split", "variance", "resamples", "test", "power"):
     bias(f"refuses/moved/{_name}", **{_name: 1})
-for _name in ("collapse", "features", "rest_correction", "split", "variance", "splits", "resamples", "buckets"):
+for _name in ("baseline", "collapse", "features", "rest_correction", "split", "variance", "splits", "resamples"):
     corrections(f"refuses/moved/{_name}", **{_name: 1})
 for _name in ("effect", "treatment", "baseline", "weight", "cluster", "propensity"):
     _column: dict[str, Any] = {f"{_name}_column": _name}
     _calls.add("EffectCorrector", f"refuses/moved/{_name}_column", **_column)
-for _name in ("group_columns", "feature_columns", "collapse", "variance", "resamples"):
+for _name in ("baseline", "group_columns", "feature_columns", "collapse", "variance", "resamples"):
     _column = {_name: "x"}
     _calls.add("EffectCorrector", f"refuses/moved/{_name}", **_column)

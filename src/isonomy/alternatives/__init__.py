@@ -2,20 +2,7 @@
 
 from isonomy.alternatives.followup import Recommendation, SurfaceResult
 from isonomy.alternatives.improvability import ImprovabilityResult, improvability
-from isonomy.alternatives.options import (
-    Above,
-    Crossfit,
-    Gain,
-    GroupAware,
-    Protected,
-    Splits,
-    above,
-    crossfit,
-    gain,
-    group_aware,
-    protected,
-    splits,
-)
+from isonomy.alternatives.options import above, crossfit, gain, group_aware, protected, splits
 from isonomy.alternatives.planning import (
     Game,
     Protocols,
@@ -35,22 +22,16 @@ __all__ = [
     "CRITERIA",
     "READY",
     "RULES",
-    "Above",
     "Algorithm",
-    "Crossfit",
     "EstimatorRule",
-    "Gain",
     "Game",
-    "GroupAware",
     "ImprovabilityResult",
     "MILPRule",
     "People",
-    "Protected",
     "Protocols",
     "Recommendation",
     "ReductionsRule",
     "SelectionRule",
-    "Splits",
     "SurfaceResult",
     "ThresholdsRule",
     "Training",

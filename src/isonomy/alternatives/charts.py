@@ -8,8 +8,8 @@ import altair as alt
 import numpy as np
 
 from isonomy.alternatives import words
-from isonomy.numerics.arrays import FloatArray, IntArray
-from isonomy.results import charts, phrases, theme
+from isonomy.numerics.arrays import FloatArray
+from isonomy.results import Columns, charts, phrases, theme
 
 if TYPE_CHECKING:
     from isonomy.alternatives.followup import SurfaceResult
@@ -42,28 +42,28 @@ def criteria_chart(result: ImprovabilityResult) -> alt.LayerChart:
         theme.short(name, 34) for name in (short if len(metrics) == 1 else [words.criterion(result, i) for i in lines])
     ]
     title = f"{phrases.listed(sorted(metrics))}, and unfairness"
-    columns = {"criterion": names, "alternative": result.estimate[lines], "status quo": result.reference[lines]}
-    rows = theme.data(columns | {"pvalue": result.pvalues[lines]})
-    y = alt.Y("criterion:N", title=None, sort=names)
+    columns: Columns = {
+        "criterion": names,
+        "alternative": result.estimate[lines],
+        "status quo": result.reference[lines],
+        "pvalue": result.pvalues[lines],
+    }
+    axis = alt.X("value:Q", title=f"in {unit}" if unit else "value", axis=charts.hundredths("%" if unit else ""))
+    chart = _dumbbells(columns, alt.Y("criterion:N", title=None, sort=names), axis, "criterion:N")
+    return chart.properties(width=220, height=36 * len(lines), title=f"{title[:1].upper()}{title[1:]}")
+
+
+def _dumbbells(columns: Columns, y: alt.Y, x: alt.X, name: str) -> alt.LayerChart:
+    """A point for each algorithm, in its color and shape, and a line from one to the other."""
+    rows = theme.data(columns)
     bars = alt.Chart(rows).mark_rule(color=theme.RULE).encode(y=y, x="alternative:Q", x2="status quo:Q")
-    points = _both(rows).encode(
+    points = alt.Chart(rows).transform_fold(["alternative", "status quo"], as_=["algorithm", "value"])
+    return bars + points.mark_point(filled=True, size=70, opacity=1).encode(
         y=y,
-        x=alt.X("value:Q", title=f"in {unit}" if unit else "value", axis=charts.hundredths("%" if unit else "")),
-        tooltip=["criterion:N", "algorithm:N", "value:Q", "pvalue:Q"],
-    )
-    return (bars + points).properties(width=220, height=36 * len(lines), title=f"{title[:1].upper()}{title[1:]}")
-
-
-def _both(rows: alt.InlineData) -> alt.Chart:
-    """A point for each algorithm, in its color and shape."""
-    return (
-        alt.Chart(rows)
-        .transform_fold(["alternative", "status quo"], as_=["algorithm", "value"])
-        .mark_point(filled=True, size=70, opacity=1)
-        .encode(
-            color=alt.Color("algorithm:N", scale=_ALGORITHMS, title=None, legend=alt.Legend(orient="bottom")),
-            shape=alt.Shape("algorithm:N", scale=_SHAPES, legend=None),
-        )
+        x=x,
+        color=alt.Color("algorithm:N", scale=_ALGORITHMS, title=None, legend=alt.Legend(orient="bottom")),
+        shape=alt.Shape("algorithm:N", scale=_SHAPES, legend=None),
+        tooltip=[name, "algorithm:N", "value:Q", "pvalue:Q"],
     )
 
 
@@ -133,22 +133,14 @@ def rounds_chart(result: ImprovabilityResult) -> alt.HConcatChart:
             metric, label = phrases.metric(result.metric[lines[0]]), result.labels[lines[0]]
             title = [f"{metric},", label] if criterion == "accuracy" else ["unfairness in", metric]
             title = [*(theme.short(line, 40) for line in title), *([f"in {unit}"] if shares else [])]
-            parts.append(_dumbbells(result, lines, title, unit if shares else ""))
+            drawn = lines[theme.thin(len(lines), 200)]
+            columns = {"round": result.rounds, "alternative": result.estimate, "status quo": result.reference}
+            values = {name: values[drawn] for name, values in {**columns, "pvalue": result.pvalues}.items()}
+            y = alt.Y("round:O", title="round") if len(lines) > 1 else alt.Y("round:O", axis=None)
+            hundredths = charts.hundredths(unit if shares else "")
+            x = alt.X("value:Q", title=title, axis=hundredths, scale=alt.Scale(zero=False))
+            parts.append(_dumbbells(values, y, x, "round:O").properties(width=220))
     return alt.hconcat(*parts)
-
-
-def _dumbbells(result: ImprovabilityResult, lines: IntArray, title: list[str], unit: str) -> alt.LayerChart:
-    drawn = lines[theme.thin(len(lines), 200)]
-    columns = {"round": result.rounds, "alternative": result.estimate, "status quo": result.reference}
-    rounds = theme.data({name: values[drawn] for name, values in {**columns, "pvalue": result.pvalues}.items()})
-    y = alt.Y("round:O", title="round") if len(lines) > 1 else alt.Y("round:O", axis=None)
-    bars = alt.Chart(rounds).mark_rule(color=theme.RULE).encode(y=y, x="alternative:Q", x2="status quo:Q")
-    points = _both(rounds).encode(
-        y=y,
-        x=alt.X("value:Q", title=title, axis=charts.hundredths(unit), scale=alt.Scale(zero=False)),
-        tooltip=["round:O", "algorithm:N", "value:Q", "pvalue:Q"],
-    )
-    return (bars + points).properties(width=220)
 
 
 def surface_chart(surface: SurfaceResult, width: int = 420) -> alt.LayerChart:
@@ -182,8 +174,7 @@ def surface_chart(surface: SurfaceResult, width: int = 420) -> alt.LayerChart:
 
 
 def _next(grid: FloatArray) -> FloatArray:
-    step = grid[-1] - grid[-2] if len(grid) > 1 else 1.0
-    return np.append(grid[1:], grid[-1] + step)
+    return np.append(grid[1:], 2 * grid[-1] - grid[-2])
 
 
 def _contour(surface: SurfaceResult) -> alt.Chart:

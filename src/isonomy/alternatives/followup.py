@@ -200,10 +200,7 @@ class SurfaceResult(Evidence):
 
     def findings(self) -> tuple[str, ...]:
         """The two crossings."""
-        return (
-            words.supported("fairness", self.supported_fairness_gain, self.scale, self.alpha),
-            words.supported("accuracy", self.supported_accuracy_gain, self.scale, self.alpha),
-        )
+        return words.supported(self)
 
     def plot(self) -> alt.TopLevelMixin:
         """Heat map with the contour and the crossings."""

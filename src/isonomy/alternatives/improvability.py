@@ -11,14 +11,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from isonomy.alternatives import words
 from isonomy.alternatives.followup import Recommendation, SurfaceResult, intersections, recommend
 from isonomy.alternatives.options import PUBLISHED, Above, Crossfit, Gain, GroupAware, Method, Protected, Scale, Splits
 from isonomy.alternatives.rules import comparison
 from isonomy.alternatives.rules.algorithm import People, SelectionRule
-from isonomy.alternatives.rules.comparison import GainCurves, Merge, Requirements
+from isonomy.alternatives.rules.comparison import GainCurves, Merge
 from isonomy.alternatives.rules.named import selection_rule
 from isonomy.alternatives.rules.trials import Cases, SearchReport, Trial, run_trials
 from isonomy.alternatives.rules.utilities import (
@@ -67,8 +67,7 @@ NEAR = 2.0  # standard errors within which an unfairness is called close to zero
 # Numbers of a trial: see `ImprovabilityResult`.
 BY_TRIAL = ("cutoffs", "train_rows", "test_rows", "candidate_distance", "correlation", "eigenvalue", "least_share")
 
-for part in ("GainCurves", "Requirements", "Requirement", "Exceedance", "Excess", "Equivalence"):
-    storable(getattr(comparison, part))
+storable(GainCurves)
 
 
 # ---- call
@@ -557,7 +556,6 @@ def estimate(trials: Sequence[Trial], cases: Cases, plan: ImprovabilityPlan) -> 
         "distance": np.array([np.nan if part is None else part.distance for part in tested]),
         "details": tuple(dict(trial["report"].details) for trial in trials),
         "curves": curves,
-        "requirements": tested,
         "supported_fairness_gain": fairness,
         "supported_accuracy_gain": accuracy,
     }
@@ -675,9 +673,6 @@ class ImprovabilityResult(Evidence):
         (Theorem 2), the largest correlation of the two algorithms' utilities and the smallest eigenvalue of the
         correlation matrix of all utilities (Assumption 3), and the smallest share of a group's rows in a denominator
         (Assumption 2).
-    requirements : tuple or None
-        The tests of each trial (None if nothing could be judged), for surfaces over other grids. JSON keeps them only
-        on request.
     """
 
     method: ClassVar[str] = words.METHOD
@@ -727,7 +722,6 @@ class ImprovabilityResult(Evidence):
     details: tuple[Mapping[str, float], ...]
     curves: GainCurves
     recommended: Recommendation | None = None
-    requirements: tuple[Requirements | None, ...] | None = field(default=None, repr=False, metadata=OF_ROWS)
 
     @property
     def reject(self) -> bool:
@@ -736,7 +730,6 @@ class ImprovabilityResult(Evidence):
 
     @property
     def trials(self) -> int:
-        """How many trials there are."""
         return len(self.train_rows)
 
     @property
@@ -846,26 +839,13 @@ class ImprovabilityResult(Evidence):
         gain = np.subtract(worth["alternative"], worth["status_quo"])
         return as_frame({"criterion": criteria, **worth, "gain": gain}, None, self.provenance.backend)
 
-    def surface(
-        self, accuracy_gains: ArrayLike | None = None, fairness_gains: ArrayLike | None = None
-    ) -> SurfaceResult:
-        """p-values over a grid of required gains, from the comparisons of this test.
+    def surface(self) -> SurfaceResult:
+        """p-values over the paper's grid of required gains: accuracy gains from -1 to 1, fairness gains from 0 to 1.
 
-        Parameters
-        ----------
-        accuracy_gains, fairness_gains : array_like, optional
-            Increasing numbers. By default the paper's: accuracy gains from -1 to 1 and fairness gains from 0 to 1 by
-            0.01. Other grids need the comparisons, which JSON does not keep unless it was written with ``rows=True``.
+        With ``scale="difference"`` the grid is multiplied by the largest accuracy and unfairness of the status quo.
         """
-        curves = self.curves
-        if accuracy_gains is not None or fairness_gains is not None:
-            if self.requirements is None:
-                raise UsageError("surface: JSON keeps the default grid only; run improvability again for another grid.")
-            a = curves.accuracy_gains if accuracy_gains is None else accuracy_gains
-            f = curves.fairness_gains if fairness_gains is None else fairness_gains
-            curves = comparison.curves(self.requirements, a, f, curves.merge, curves.attempts)
-        pvalues = curves.pvalues()
-        gains, cuts = np.meshgrid(curves.accuracy_gains, curves.fairness_gains, indexing="ij")
+        pvalues = self.curves.pvalues()
+        gains, cuts = np.meshgrid(self.curves.accuracy_gains, self.curves.fairness_gains, indexing="ij")
         return SurfaceResult(
             null=words.SURFACE_NULL,
             # Some gain is supported exactly if the test of no gain rejects.
@@ -892,18 +872,15 @@ class ImprovabilityResult(Evidence):
             words.conclusion(self),
             *((words.log(self, best),) if len(self.log) > 1 else ()),
             *(words.effect(self, lines.tolist()) for lines in effects),
-            words.supported("fairness", self.supported_fairness_gain, self.scale, self.alpha, self.margin),
-            words.supported("accuracy", self.supported_accuracy_gain, self.scale, self.alpha),
+            *words.supported(self, self.margin),
             *(() if np.isnan(self.selected).any() else (words.selected(self, self.lines("all")[used, 0].tolist()),)),
             *(() if self.recommended is None or self.candidates else (words.recommended(self.rule),)),
         )
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """What is assumed, and how it was checked."""
         return words.assumptions(self)
 
     def limits(self) -> tuple[str, ...]:
-        """What this result does not show."""
         return words.limits(self)
 
     def plot(self) -> alt.TopLevelMixin:
@@ -916,7 +893,7 @@ class ImprovabilityResult(Evidence):
         return result_chart(self)
 
     def to_dict(self, *, rows: bool = False) -> dict[str, object]:
-        """The result in plain JSON types, without the recommended algorithm itself. ``rows``: with the resamples."""
+        """The result in plain JSON types, without the recommended algorithm itself. ``rows``: with cut-offs."""
         best = self.recommended and replace(self.recommended, algorithm=None, inputs=None)
         return Evidence.to_dict(replace(self, recommended=best), rows=rows)
 
@@ -928,12 +905,12 @@ class ImprovabilityResult(Evidence):
         return frozenset(labels[~shown].tolist()), frozenset(labels[shown].tolist())
 
     def suppressed(self, minimum: int, also: Collection[str] = ()) -> Self:
-        """A copy without resamples, and without the numbers of groups with fewer than ``minimum`` rows judged.
+        """A copy without cut-offs, and without the numbers of groups with fewer than ``minimum`` rows judged.
 
         If a group is withheld, so is every unfairness: a gap between two groups would reveal the small one.
         """
         best = self.recommended and replace(self.recommended, cutoff=None, algorithm=None, inputs=None)
-        bare = replace(self, requirements=None, cutoffs=None, recommended=best)
+        bare = replace(self, cutoffs=None, recommended=best)
         fewest = self.test_rows.min(axis=0).astype(float)
         small = (fewest < minimum) | np.array([group.label in also for group in self.members], dtype=bool)
         small = withheld(self.members, fewest, small, minimum)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import betainc, betaincinv, ndtr, ndtri
 
 from isonomy.alternatives.rules.comparison import level
 from isonomy.errors import UsageError
@@ -205,8 +205,6 @@ def _at_least_once(reruns: int, weights: FloatArray, spared: FloatArray) -> floa
 
 def _run(splits: int, alpha: float, correlation: float) -> tuple[FloatArray, FloatArray]:
     """Integration weights over Z and, at each node, the logarithm of the probability that one run does not reject."""
-    from scipy.special import betaincinv
-
     needed, cut = (splits + 1) // 2, float(ndtri(level(alpha, splits)))
     if correlation == 0:
         return np.ones(1), _spared(splits, needed, np.array([cut]))
@@ -229,7 +227,5 @@ def _run(splits: int, alpha: float, correlation: float) -> tuple[FloatArray, Flo
 
 def _spared(splits: int, needed: int, t: FloatArray) -> FloatArray:
     """log P(fewer than ``needed`` of ``splits`` p-values are below the level), each with probability Phi(t)."""
-    from scipy.special import betainc
-
     rejects, holds = betainc(needed, splits - needed + 1, ndtr(t)), betainc(splits - needed + 1, needed, ndtr(-t))
     return np.where(rejects < 0.5, np.log1p(-np.minimum(rejects, 0.5)), np.log(np.maximum(holds, 1e-300)))

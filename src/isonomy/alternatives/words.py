@@ -12,6 +12,7 @@ from isonomy.numerics.status import Status
 from isonomy.results import Note, phrases, register
 
 if TYPE_CHECKING:
+    from isonomy.alternatives.followup import SurfaceResult
     from isonomy.alternatives.improvability import ImprovabilityResult
     from isonomy.alternatives.rules.utilities import Criteria
 
@@ -174,14 +175,18 @@ def _change(r: ImprovabilityResult, i: int) -> str:
     return f"{size} (simultaneous {100 * (1 - r.alpha):g} % limits {limits})"
 
 
-def supported(kind: str, gain: float, scale: str, alpha: float, margin: float = 0.0) -> str:
-    lower = f"fall by less than {_amount(margin, scale)}" if margin else "not fall"
-    held = f"If accuracy may {lower}" if kind == "fairness" else "If unfairness may not rise"
-    what = "cut in unfairness" if kind == "fairness" else "gain in every accuracy"
+def supported(r: ImprovabilityResult | SurfaceResult, margin: float = 0.0) -> tuple[str, str]:
+    """The largest cut in unfairness, and the largest gain in accuracy."""
+    cut, gain, rate = r.supported_fairness_gain, r.supported_accuracy_gain, f"at an error rate of {r.alpha:g}."
+    lower = f"fall by less than {_amount(margin, r.scale)}" if margin else "not fall"
+    cuts = "no cut in unfairness" if cut != cut else f"a cut in unfairness of up to {_amount(cut, r.scale)}"
+    gains = f"a gain in every accuracy of up to {_amount(gain, r.scale)}"
     if gain != gain:
-        none = what if kind == "fairness" else "gain in all accuracies at once"
-        return f"{held}, the data support no {none} at an error rate of {alpha:g}."
-    return f"{held}, the data support a {what} of up to {_amount(gain, scale)} at an error rate of {alpha:g}."
+        gains = "no gain in all accuracies at once"
+    return (
+        f"If accuracy may {lower}, the data support {cuts} {rate}",
+        f"If unfairness may not rise, the data support {gains} {rate}",
+    )
 
 
 def selected(r: ImprovabilityResult, lines: Sequence[int]) -> str:

@@ -11,20 +11,11 @@ import narwhals as nw
 import numpy as np
 
 from isonomy.effects import experiment, words
+from isonomy.effects.estimators import events
 from isonomy.effects.estimators.collapse import AnyMeasure, Arms, Estimator, Measure, Rest
 from isonomy.effects.estimators.errors import Errors, Gap, effects_of, errors_of, predicted_laws
-from isonomy.effects.estimators.events import (
-    INNER,
-    ByEvents,
-    all_zero,
-    choose_laws,
-    equal_errors,
-    events_behind,
-    least_events,
-    welch_q,
-)
 from isonomy.effects.estimators.moments import Bootstrap, resample_rows
-from isonomy.effects.experiment import MOVED, Experiment, ObservedEffects, Trial, TrialPart, idle_roles
+from isonomy.effects.experiment import MOVED, Experiment, ObservedEffects, Trial, TrialPart
 from isonomy.errors import DataError, UsageError
 from isonomy.frames import Group, Groups, Request, Source
 from isonomy.inference import Verdict, conclude
@@ -58,7 +49,6 @@ FEW_EVENTS = 10  # in an arm: fewer get a note, where tests rest on large-sample
         "test": 'method="welch" (or "automatic", the default)',
         "power": "result.detectable(power=...)",
     },
-    idle=idle_roles,
     asks="Does the model get the treatment effects of some groups wrong by more than those of others?",
     topic="Errors of predicted effects",
     meaning=words.meaning,
@@ -78,7 +68,6 @@ def treatment_bias(
     groups: Groups,
     treatment: Column | Arms | None = None,
     outcome: Column | None = None,
-    baseline: Column | None = None,
     measure: AnyMeasure | None = None,
     estimator: Estimator = "arm_means",
     propensity: Column | None = None,
@@ -115,11 +104,9 @@ def treatment_bias(
     treatment, outcome : str, optional
         Columns with the 0/1 assignment, and with the outcome: 0/1 or any number. Several treatments are
         ``iso.arms(column, control)``: each is compared with the control, and all tests are adjusted together.
-    baseline : str, optional
-        Column with the predicted outcome without treatment; needed by the collapses "weighted" and "normalized".
     measure : {"relative", "difference"} or iso.relative(collapse), optional
         Ratio of mean outcomes (equation 15), or their difference (equation 55), which most uplift models predict.
-        ``iso.relative(collapse="...")`` also says how predicted ratios are weighted. Default: "relative", and
+        ``iso.relative(collapse, baseline)`` also says how predicted ratios are weighted. Default: "relative", and
         predictions that are clearly differences are refused.
     estimator : {"arm_means"}, iso.regression(features) or iso.aipw(features), default "arm_means"
         Observed effects from arm means, from least squares on ``features`` within each arm of each group, or from
@@ -141,7 +128,7 @@ def treatment_bias(
         events in an arm (only with the default estimator, collapse, rest and observed effects), and no verdict for a
         group with too few events for any test. "welch": always Welch's test. "published": the paper's procedure, that
         is random halves (unless ``observed_effects`` names a column), the pooled rest, equation (20) for ratios (16
-        with a ``baseline``), and t-tests with n_g - 2 degrees of freedom (equations 25 and 27).
+        with ``iso.relative(baseline=...)``), and t-tests with n_g - 2 degrees of freedom (equations 25 and 27).
         ``iso.bootstrap()``: as "automatic", with standard errors from resamples.
     adjust : {"holm", "bonferroni", "bh", "by", "none"}, default "holm"
         Adjustment for multiple groups, over all groups of the call. Two groups that are compared with each other are
@@ -235,6 +222,10 @@ class BiasPlan(Experiment):
             return
         if self.by_rows or not self.effect:
             raise UsageError('effect, method: name at least one treatment, and use a bootstrap over="cells".')
+        if self.propensity is not None or self.known is not None:
+            raise UsageError(
+                "propensity, observed_effects: every treatment has its own; ask about one treatment at a time."
+            )
         _ = self.by_arm
 
     @cached_property
@@ -309,14 +300,16 @@ def estimate(trial: Trial, plan: BiasPlan, rng: np.random.Generator) -> tuple[di
     number, least = np.unique(hypothesis[answered]).size, 0.0
     if plan.method not in ("welch", "published") and plan.known is None:
         among = number if plan.adjust != "none" else 1
-        least = least_events(among, plan.alpha, binary=trial.binary, counted=plan.of_counts)
+        least = events.least_events(among, plan.alpha, binary=trial.binary, counted=plan.of_counts)
     tests, omnibus = [], []
     for error, first, part in zip(errors, plain, trial.parts, strict=True):
-        laws = choose_laws(error, first, part.sums, plan.formula, counted=plan.of_counts)
+        laws = events.choose_laws(error, first, part.sums, plan.formula, counted=plan.of_counts)
         tests.append({**_tests(*laws, plan), "reference": error.rest.value, "events": _events(error, part, plan)})
         used = error.usable & (tests[-1]["events"] >= least) & np.isfinite(error.error.standard_error + error.error.df)
         used[len(part.groups) :] = False
-        omnibus.append((equal_errors(*laws, used), all_zero(laws[0], used), _independence(part, used, plan)))
+        omnibus.append(
+            (events.equal_errors(*laws, used), events.all_zero(laws[0], used), _independence(part, used, plan))
+        )
     columns: dict[str, Any] = {
         name: np.where(answered, trial.joined([test[name] for test in tests]), np.nan) for name in tests[0]
     }
@@ -368,8 +361,8 @@ def _tests(error: Effect, bias: Effect, few: BoolArray, plan: BiasPlan) -> dict[
     low, high = bias.limits(plan.alpha)
     error_low, error_high = error.limits(plan.alpha)
     inner = np.full((2, few.size), np.nan)
-    if isinstance(bias, ByEvents):
-        inner[:, few] = bias.counts.interval(INNER**2)
+    if isinstance(bias, events.ByEvents):
+        inner[:, few] = bias.counts.interval(events.INNER**2)
     pvalue, within = bias.pvalue(), inner[0]
     if plan.tolerance is not None:
         pvalue = bias.test(Hypothesis(-plan.tolerance, plan.tolerance, "outside"))[1]
@@ -412,7 +405,7 @@ def _independence(part: TrialPart, used: BoolArray, plan: BiasPlan) -> tuple[flo
     variance = law.standard_error[used] ** 2
     if used.sum() < 2 or not (variance > 0).all():
         return np.nan, np.nan
-    return welch_q(law.value[used], variance, np.asarray(law.df)[used])
+    return events.welch_q(law.value[used], variance, np.asarray(law.df)[used])
 
 
 def _events(errors: Errors, part: TrialPart, plan: BiasPlan) -> FloatArray:
@@ -420,7 +413,7 @@ def _events(errors: Errors, part: TrialPart, plan: BiasPlan) -> FloatArray:
         return np.full(errors.in_rest.shape, np.inf)
     observed = part.sums if plan.divided is None else part.sums.part(HALVES[1])  # effects are observed in these alone
     rows = part.rows.sum(-1) if plan.designed else None
-    return events_behind(errors, observed, plan.formula, alpha=plan.alpha, counted=plan.of_counts, rows=rows)
+    return events.events_behind(errors, observed, plan.formula, alpha=plan.alpha, counted=plan.of_counts, rows=rows)
 
 
 def _resampled(
@@ -590,8 +583,8 @@ class TreatmentBiasResult(Evidence):
         outer = np.stack([self.disparity - self.ci_low, self.ci_high - self.disparity])
         inner = np.stack([self.disparity - self.inner_low, self.inner_high - self.disparity])
         # The limit at z_power: the parabola through 0 and two known lengths.
-        bend = (outer / critical - inner / INNER) / (critical - INNER)
-        length = reach * (inner / INNER + bend * (reach - INNER))
+        bend = (outer / critical - inner / events.INNER) / (critical - events.INNER)
+        length = reach * (inner / events.INNER + bend * (reach - events.INNER))
         skewed = np.fmax(outer[0] + length[1], outer[1] + length[0])
         normal = Wald(self.disparity, self.standard_error).detectable(self.alpha, power)
         size = np.where(np.isfinite(self.inner_low), skewed, normal)
@@ -640,11 +633,9 @@ class TreatmentBiasResult(Evidence):
         return dict.fromkeys(names, "points") if words.unit(self) == "points" else {}
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """What is assumed, and how it was checked or why it cannot be."""
         return words.assumptions(self, experiment=self.experiment)
 
     def limits(self) -> tuple[str, ...]:
-        """What this result does not show."""
         return words.limits(self.measure)
 
     def plot(self, quantity: Quantity = "bias") -> alt.TopLevelMixin:

@@ -113,9 +113,9 @@ def trade(result: PriceResult, quantity: str) -> alt.TopLevelMixin:
     return theme.finish(alt.layer(charts.rule("y"), bars, points).properties(width=420, height=280))
 
 
-def targeted(result: PriceResult, budget: float | None) -> alt.TopLevelMixin:
+def targeted(result: PriceResult) -> alt.TopLevelMixin:
     """Which share of the targeted people belongs to each group, before the correction and after it."""
-    table = result.targeted(budget)
+    table = result.targeted()
     labels, shares = list(result.labels), np.asarray(table["of_targeted_after"])
     names = ["before correction", *dict.fromkeys(result.candidates)]
     columns: Columns = {
@@ -126,7 +126,7 @@ def targeted(result: PriceResult, budget: float | None) -> alt.TopLevelMixin:
     base = alt.Chart(theme.data(columns)).encode(
         y=alt.Y("group:N", sort=labels, title=None),
         yOffset=alt.YOffset("predictions:N", sort=names),
-        x=alt.X("share:Q", title=f"% of those targeted, budget {phrases.share(budget or result.budget)}"),
+        x=alt.X("share:Q", title=f"% of those targeted, budget {phrases.share(result.budget)}"),
         color=alt.Color("predictions:N", sort=names, title=None),
         tooltip=["group:N", "predictions:N", "share:Q"],
     )

@@ -15,26 +15,10 @@ from isonomy.effects import experiment, words
 from isonomy.effects.bias import other_measure, unanswered
 from isonomy.effects.estimators import shrinkage
 from isonomy.effects.estimators.collapse import AnyMeasure, Estimator, Relative, Rest
-from isonomy.effects.estimators.errors import Errors, GroupEffects, effects_of, errors_of, others_shares
-from isonomy.effects.estimators.events import events_behind, least_events
+from isonomy.effects.estimators.errors import Errors, GroupEffects, effects_of, others_shares
+from isonomy.effects.estimators.events import least_events
 from isonomy.effects.estimators.moments import ArmMoments, Clustered, Sums, draw_moments
-from isonomy.effects.estimators.shrinkage import (
-    DEFAULT,
-    PAPER,
-    AnyStrategy,
-    Custom,
-    Detected,
-    Form,
-    Heldout,
-    NormalErrors,
-    Online,
-    Published,
-    judged,
-    less_bias,
-    mean_answered,
-    name_of,
-)
-from isonomy.effects.experiment import MOVED, Experiment, ObservedEffects, Trial, TrialPart, idle_roles
+from isonomy.effects.experiment import MOVED, Experiment, ObservedEffects, Trial, TrialPart
 from isonomy.errors import UsageError
 from isonomy.frames import Group, Groups, Request
 from isonomy.inference import Verdict, rejected
@@ -68,9 +52,7 @@ Halves = tuple[Sums, ...]  # the rows of a half; with an inner split, also those
         "variance": 'method=iso.heldout(over="cells") (or over="rows")',
         "splits": "method=iso.heldout(splits=...)",
         "resamples": "method=iso.heldout(resamples=...)",
-        "buckets": "method=iso.heldout(buckets=...)",
     },
-    idle=idle_roles,
     asks="Is less bias left after correcting the predicted effects?",
     topic="Corrections of predicted effects",
     meaning=words.meaning,
@@ -90,15 +72,14 @@ def evaluate_corrections(
     treatment: Column,
     outcome: Column,
     groups: Groups,
-    baseline: Column | None = None,
     measure: AnyMeasure | None = None,
     estimator: Estimator = "arm_means",
     propensity: Column | None = None,
     observed_effects: ObservedEffects | None = None,
-    strategies: Sequence[str | Custom] | None = None,
-    form: Form = "additive",
+    strategies: Sequence[str | shrinkage.Custom] | None = None,
+    form: shrinkage.Form = "additive",
     rest: Rest = "standardized",
-    method: Literal["heldout", "published"] | Heldout | Published | Online = "heldout",
+    method: Literal["heldout", "published"] | shrinkage.Heldout | shrinkage.Published | shrinkage.Online = "heldout",
     alpha: Alpha = 0.05,
     depth: Whole = 1,
     min_size: Whole = 1,
@@ -118,7 +99,7 @@ def evaluate_corrections(
     ----------
     data : table
         Any table isonomy reads. It is read once, whatever the number of splits.
-    effect, treatment, outcome, groups, baseline, estimator, propensity, rest, depth, min_size, rng
+    effect, treatment, outcome, groups, estimator, propensity, rest, depth, min_size, rng
         As in `treatment_bias`.
     measure : {"relative", "difference"} or iso.relative(collapse), optional
         As in `treatment_bias`. The collapse "positives_inverse" is not linear in the effect and cannot be used.
@@ -138,7 +119,7 @@ def evaluate_corrections(
         "heldout" stands for ``iso.heldout()``: 10 splits, each with its swap, and 50 bootstrap replicates on each half.
         "published" stands for ``iso.published()``: the paper's Algorithm 1, with rows resampled and divided anew into
         prediction and estimation sets in every replicate, the pooled rest with one factor for the whole rest, equation
-        (20) for ratios (16 with a ``baseline``), and the paper's five strategies unless others are named.
+        (20) for ratios (16 with a baseline), and the paper's five strategies unless others are named.
         ``iso.online(arm)``: every correction was used for people of its own (section 7.1).
     alpha : float, default 0.05
         Error rate of the tests, and of the strategy "significant".
@@ -183,16 +164,16 @@ def evaluate_corrections(
     'Less bias shown: 8 of 8 corrections leave less bias. Recommended: "empirical_bayes_mixture".'
     """
     plan, rng, record = open_call("evaluate_corrections", CorrectionsPlan, locals())
-    if isinstance(plan.method, Online):
+    if isinstance(plan.method, shrinkage.Online):
         trials = read_arms(plan, plan.method, rng)
         columns, facts = estimate_arms(trials, plan)
     else:
-        trials = {"": experiment.read(plan, rng, plan.heldout.buckets)}
+        trials = {"": experiment.read(plan, rng, shrinkage.BUCKETS)}
         columns, facts = estimate(trials[""], plan, rng)
     return CorrectionsResult(
         **columns,
         **decide(columns, plan),
-        null=words.ONLINE_NULL if isinstance(plan.method, Online) else words.CORRECTIONS_NULL,
+        null=words.ONLINE_NULL if isinstance(plan.method, shrinkage.Online) else words.CORRECTIONS_NULL,
         notes=(
             *unanswered([group.label for group in columns["groups"]], columns["status"]),
             *other_measure(plan.formula.measure, facts["answered"], facts),
@@ -201,7 +182,7 @@ def evaluate_corrections(
             rows=sum(trial.sample.rows for trial in trials.values()),
             dropped=dict(sum((Counter(trial.sample.dropped) for trial in trials.values()), Counter[str]())),
             grouping=plan.grouping,
-            random=not isinstance(plan.method, Online),
+            random=not isinstance(plan.method, shrinkage.Online),
             measure=plan.formula.measure,
             collapse=plan.formula.collapse,
             strategies=columns["strategies"],
@@ -216,15 +197,15 @@ def evaluate_corrections(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CorrectionsPlan(Experiment):
-    strategies: Sequence[str | Custom] | None
-    form: Form
-    method: Literal["heldout", "published"] | Heldout | Online
+    strategies: Sequence[str | shrinkage.Custom] | None
+    form: shrinkage.Form
+    method: Literal["heldout", "published"] | shrinkage.Heldout | shrinkage.Online
     progress: bool
 
     def refusals(self) -> tuple[tuple[bool, str], ...]:
         by_row, designed = self.by_rows, self.designed or self.by_rows
-        from_paper = all(strategy in PAPER for strategy in self.chosen)
-        online = isinstance(self.method, Online)
+        from_paper = all(strategy in shrinkage.PAPER for strategy in self.chosen)
+        online = isinstance(self.method, shrinkage.Online)
         return (
             (
                 online
@@ -239,7 +220,7 @@ class CorrectionsPlan(Experiment):
             ),
             (
                 self.published and not from_paper,
-                f'strategies: method="published" has the paper\'s strategies: {", ".join(PAPER)}.',
+                f'strategies: method="published" has the paper\'s strategies: {", ".join(shrinkage.PAPER)}.',
             ),
             (
                 self.form == "multiplicative" and (self.published or self.measure == "difference"),
@@ -264,14 +245,14 @@ class CorrectionsPlan(Experiment):
         )
 
     @property
-    def heldout(self) -> Heldout:
-        if isinstance(self.method, Heldout):
+    def heldout(self) -> shrinkage.Heldout:
+        if isinstance(self.method, shrinkage.Heldout):
             return self.method
-        return Published() if self.published else Heldout()
+        return shrinkage.Published() if self.published else shrinkage.Heldout()
 
     @property
     def published(self) -> bool:
-        return self.method == "published" or isinstance(self.method, Published)
+        return self.method == "published" or isinstance(self.method, shrinkage.Published)
 
     @property
     def by_rows(self) -> bool:
@@ -282,8 +263,8 @@ class CorrectionsPlan(Experiment):
         return None  # rows are divided within each half
 
     @cached_property
-    def chosen(self) -> tuple[AnyStrategy, ...]:
-        default = PAPER if self.published else None
+    def chosen(self) -> tuple[shrinkage.AnyStrategy, ...]:
+        default = shrinkage.PAPER if self.published else None
         named = shrinkage.strategies_of(default if self.strategies is None else self.strategies)
         return tuple(dict.fromkeys(("none", *named)))
 
@@ -295,7 +276,7 @@ class CorrectionsPlan(Experiment):
 # ---- read: see `isonomy.effects.experiment.read`
 
 
-def read_arms(plan: CorrectionsPlan, online: Online, rng: np.random.Generator) -> dict[str, Trial]:
+def read_arms(plan: CorrectionsPlan, online: shrinkage.Online, rng: np.random.Generator) -> dict[str, Trial]:
     """The people of each arm as an experiment of their own, the arm without correction first."""
     arms = plan.source.cells(Request(grouping=plan.source.grouping([online.arm]))).partitions[0].groups
     values = {str(value): value for arm in arms for _, value in arm.items}
@@ -306,7 +287,7 @@ def read_arms(plan: CorrectionsPlan, online: Online, rng: np.random.Generator) -
         )
     names = (online.control, *sorted(values.keys() - {online.control}))
     sources = {name: plan.source.filter(nw.col(online.arm) == values[name]) for name in names}
-    return {name: experiment.read(replace(plan, source=source), rng) for name, source in sources.items()}
+    return {name: experiment.read(replace(plan, source=source), rng, 1) for name, source in sources.items()}
 
 
 # ---- estimate
@@ -315,16 +296,13 @@ def read_arms(plan: CorrectionsPlan, online: Online, rng: np.random.Generator) -
 def estimate(trial: Trial, plan: CorrectionsPlan, rng: np.random.Generator) -> tuple[dict[str, Any], dict[str, Any]]:
     """Columns by strategy, arrays by strategy, run and group, and the facts that notes need."""
     least = _least(trial, plan)
-    experiment.check_measure(trial.parts[0], plan)
     clustered = isinstance(trial.parts[0].sums, Clustered)
     children = zip(trial.parts, rng.spawn(len(trial.parts)), strict=True)
     runs = [_evaluate(part, plan, least, child) for part, child in children]
     both = {name: np.concatenate([run[name] for run in runs], axis=-1) for name in runs[0]}
     none = plan.chosen.index("none")
     # Groups that no half could answer: for the reason that all rows give twice as many events, or that halves alone do.
-    whole = [
-        experiment.large(judged(part.sums, plan.formula, 2 * least, part.known), part, plan) for part in trial.parts
-    ]
+    whole = _judged(trial, 2 * least, plan)
     otherwise = Status.FEW_CLUSTERS if clustered else Status.FEW_EVENTS
     status = tuple(
         Status.OK if not lost else reason if reason is not Status.OK else otherwise
@@ -341,7 +319,7 @@ def estimate(trial: Trial, plan: CorrectionsPlan, rng: np.random.Generator) -> t
         **_columns(both, draws, none, plan),
         "groups": trial.groups,
         "status": status,
-        "strategies": tuple(map(name_of, plan.chosen)),
+        "strategies": tuple(map(shrinkage.name_of, plan.chosen)),
         "n": trial.joined([part.rows.sum(-1) for part in trial.parts]),
         "pvalue": _pvalues(both, whole, trial, plan, rng),
         "arms_differ": trial.arms_differ,
@@ -358,6 +336,12 @@ def estimate(trial: Trial, plan: CorrectionsPlan, rng: np.random.Generator) -> t
 def _least(trial: Trial, plan: CorrectionsPlan) -> float:
     everybody = [np.ones(len(part.sums.n), dtype=bool) for part in trial.parts]
     return least_events(np.unique(trial.hypotheses(everybody)).size, plan.alpha)
+
+
+def _judged(trial: Trial, least: float, plan: CorrectionsPlan) -> list[Errors]:
+    experiment.check_measure(trial.parts[0], plan)
+    laws = [shrinkage.judged(part.sums, plan.formula, least, part.known) for part in trial.parts]
+    return [experiment.large(law, part, plan) for law, part in zip(laws, trial.parts, strict=True)]
 
 
 def _columns(
@@ -395,10 +379,10 @@ def _pvalues(
 ) -> FloatArray:
     """P-values of "no less squared bias than without correction", one per strategy; NaN where nothing was judged."""
     none, clustered, bias = plan.chosen.index("none"), plan.designed, both["bias"]
-    decrease = mean_answered(bias[none] ** 2 - bias**2)  # by strategy and run
+    decrease = shrinkage.mean_answered(bias[none] ** 2 - bias**2)  # by strategy and run
     if plan.observed_effects is not None:
         # Corrections do not depend on the halves: the decrease is linear in the bias, whose error halves average out.
-        draws = mean_answered(both["bias_draws"][none] ** 2 - both["bias_draws"] ** 2)
+        draws = shrinkage.mean_answered(both["bias_draws"][none] ** 2 - both["bias_draws"] ** 2)
         error = np.sqrt(np.mean(np.var(draws, axis=-1, ddof=1), axis=-1) / 2)
         df = np.nanmin(both["bias_df"][none]) if clustered else np.inf
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -409,15 +393,19 @@ def _pvalues(
             groups = slice(first, first + len(part.groups))
             first = groups.stop
             value, variance, df = (
-                mean_answered(values[:, groups], 0)
+                shrinkage.mean_answered(values[:, groups], 0)
                 for values in (both["detection_error"], both["detection_se"] ** 2, both["bias_df"][none])
             )
             used = np.isfinite(bias[none][:, groups]).any(0) & (variance > 0)
-            law = Detected(value[used], np.sqrt(variance[used]), df[used] if clustered else np.full(used.sum(), np.inf))
+            law = shrinkage.Detected(
+                value[used], np.sqrt(variance[used]), df[used] if clustered else np.full(used.sum(), np.inf)
+            )
             others = others_shares(errors, part.sums.moments())[: used.size, : used.size]
-            models.append(NormalErrors(law, others[used][:, used], int(used.sum()), plan.published))
+            models.append(shrinkage.NormalErrors(law, others[used][:, used], int(used.sum()), plan.published))
         lines = zip(decrease.mean(-1), plan.chosen, rng.spawn(len(plan.chosen)), strict=True)
-        pvalue = np.array([less_bias(float(mean), rule, models, plan.alpha, child) for mean, rule, child in lines])
+        pvalue = np.array(
+            [shrinkage.less_bias(float(mean), rule, models, plan.alpha, child) for mean, rule, child in lines]
+        )
     pvalue[none] = np.nan
     return np.where(np.isfinite(bias).any(), pvalue, np.nan)
 
@@ -427,7 +415,7 @@ def estimate_arms(trials: Mapping[str, Trial], plan: CorrectionsPlan) -> tuple[d
 
     Groups are compared if they could be judged in every arm.
     """
-    arms = [(trial, _judge_arm(trial, plan)) for trial in trials.values()]
+    arms = [(trial, _judged(trial, _least(trial, plan), plan)) for trial in trials.values()]
     reasons = [dict(zip(trial.groups, trial.statuses(errors), strict=True)) for trial, errors in arms]
     groups = tuple(dict.fromkeys(group for reason in reasons for group in reason))
     by_group = [[reason.get(group, Status.EMPTY) for reason in reasons] for group in groups]
@@ -468,19 +456,6 @@ def estimate_arms(trials: Mapping[str, Trial], plan: CorrectionsPlan) -> tuple[d
     return columns, {"answered": used, "predicted": predicted, "observed": observed, "binary": arms[0][0].binary}
 
 
-def _judge_arm(trial: Trial, plan: CorrectionsPlan) -> list[Errors]:
-    least = _least(trial, plan)
-    experiment.check_measure(trial.parts[0], plan)
-    errors = [errors_of(part.sums.moments(), plan.formula) for part in trial.parts]
-    errors, _ = experiment.designed_errors(errors, trial, plan)
-    for i, part in enumerate(trial.parts):
-        rows = part.rows.sum(-1) if plan.designed else None
-        few = events_behind(errors[i], part.sums, plan.formula, rows=rows) < least
-        law = experiment.large(errors[i], part, plan)
-        errors[i] = law.without(few | part.sums.constant_arm, Status.FEW_EVENTS)
-    return errors
-
-
 def _squared_bias(errors: Sequence[Errors], trial: Trial, used: set[Group]) -> tuple[float, float]:
     """The mean over groups of the squared bias, without sampling error, and its standard error.
 
@@ -506,7 +481,7 @@ def _evaluate(part: TrialPart, plan: CorrectionsPlan, least: float, rng: np.rand
     """
     halves: list[tuple[IntArray, IntArray]] = []
     for _ in range(plan.heldout.splits):
-        order = rng.permutation(plan.heldout.buckets)
+        order = rng.permutation(shrinkage.BUCKETS)
         first, second = np.sort(order[: order.size // 2]), np.sort(order[order.size // 2 :])
         halves += [(first, second), (second, first)]
     runs, found = [], []
@@ -554,26 +529,26 @@ def _replicates(sets: Halves, plan: CorrectionsPlan, rng: np.random.Generator) -
 
 def _detect(
     sets: Halves, part: TrialPart, plan: CorrectionsPlan, least: float, rng: np.random.Generator
-) -> tuple[Detected, Detected, FloatArray, Detected]:
+) -> tuple[shrinkage.Detected, shrinkage.Detected, FloatArray, shrinkage.Detected]:
     """Errors of the groups and of their rests on the detection rows, predicted effects, and biases."""
     moments, known = tuple(half.moments() for half in sets), part.known
-    errors = experiment.large(judged(sets[0], plan.formula, least, known), part, plan)
+    errors = experiment.large(shrinkage.judged(sets[0], plan.formula, least, known), part, plan)
     effects = _effects(moments, moments, errors.in_rest, plan, known)
     if known is not None:  # effects as other studies of the same precision would have found them
         noise = rng.standard_normal((plan.heldout.resamples, len(known)))
         known = np.stack([known[:, 0] + known[:, 1] * noise, np.broadcast_to(known[:, 1], noise.shape)], -1)
     drawn = _effects(_replicates(sets, plan, rng), moments, errors.in_rest, plan, known)
     error, rest_error = np.where(errors.usable, effects.error, np.nan), effects.rest_error
-    detected = Detected.from_draws(error, drawn.error, errors.error.df)
-    rest = Detected.from_draws(rest_error, drawn.rest_error, errors.rest.df)
-    gap = Detected.from_draws(error - rest_error, drawn.error - drawn.rest_error)
+    detected = shrinkage.Detected.from_draws(error, drawn.error, errors.error.df)
+    rest = shrinkage.Detected.from_draws(rest_error, drawn.rest_error, errors.rest.df)
+    gap = shrinkage.Detected.from_draws(error - rest_error, drawn.error - drawn.rest_error)
     return detected, rest, effects.predicted, gap
 
 
 def _correct(
     sets: Halves,
-    detected: Detected,
-    rest: Detected,
+    detected: shrinkage.Detected,
+    rest: shrinkage.Detected,
     predicted: FloatArray,
     plan: CorrectionsPlan,
     least: float,
@@ -581,7 +556,7 @@ def _correct(
 ) -> Iterator[dict[str, FloatArray]]:
     """What remains on held-out rows, strategy by strategy; all strategies see the same replicates."""
     moments = tuple(part.moments() for part in sets)
-    held = judged(sets[0], plan.formula, least)
+    held = shrinkage.judged(sets[0], plan.formula, least)
     replicates = _replicates(sets, plan, rng)
     answered = held.usable & np.isfinite(detected.value)
     for strategy in plan.chosen:
@@ -617,7 +592,7 @@ def _correct(
 
 def _mean(array: FloatArray) -> FloatArray:
     """Mean over runs and groups that were answered; NaN where none was."""
-    return np.where(np.isfinite(array).any((1, 2)), mean_answered(array, (1, 2)), np.nan)
+    return np.where(np.isfinite(array).any((1, 2)), shrinkage.mean_answered(array, (1, 2)), np.nan)
 
 
 # ---- decide
@@ -630,7 +605,7 @@ def decide(columns: Mapping[str, Any], plan: CorrectionsPlan) -> dict[str, Any]:
     """
     names = columns["strategies"]
     pvalue = weighted_holm(
-        columns["pvalue"], np.array([max(len(names) - 2, 1) if name == DEFAULT else 1 for name in names])
+        columns["pvalue"], np.array([max(len(names) - 2, 1) if name == shrinkage.DEFAULT else 1 for name in names])
     )
     shown = rejected(pvalue, plan.alpha)
     left = np.where(shown if shown.any() else True, columns["estimate"], np.inf)
@@ -724,7 +699,6 @@ class CorrectionsResult(Evidence):
         return (*words.recommendation(self), *(words.remaining(self, i) for i in order))
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """What is assumed, and how it was checked or why it cannot be."""
         return words.assumptions(self)[:3]
 
     def plot(self, quantity: Literal["bias", "error", "statistic"] = "bias") -> alt.TopLevelMixin:

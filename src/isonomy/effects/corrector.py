@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import narwhals as nw
@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from isonomy.effects import words
 from isonomy.effects.bias import other_measure
 from isonomy.effects.estimators import shrinkage
-from isonomy.effects.estimators.collapse import Aipw, AnyMeasure, Estimator, NamedMeasure, Regression
+from isonomy.effects.estimators.collapse import Aipw, AnyMeasure, Estimator, NamedMeasure, Regression, Relative
 from isonomy.effects.estimators.errors import all_groups, effects_of, errors_of, under_design
 from isonomy.effects.estimators.moments import Bootstrap, resample_rows
 from isonomy.effects.estimators.shrinkage import AnyStrategy, Detected, Form, multiple_of
@@ -36,13 +36,10 @@ from isonomy.options import Form as FileForm
 from isonomy.results import phrases
 
 MOVED = {
-    "effect_column": "effect=...",
+    **{f"{role}_column": f"{role}=..." for role in ("effect", "treatment", "weight", "cluster", "propensity")},
     "group_columns": "groups=...",
-    "treatment_column": "treatment=...",
-    "baseline_column": "baseline=...",
-    "weight_column": "weight=...",
-    "cluster_column": "cluster=...",
-    "propensity_column": "propensity=...",
+    "baseline": 'measure=iso.relative("weighted", baseline="...")',
+    "baseline_column": 'measure=iso.relative("weighted", baseline="...")',
     "collapse": 'measure=iso.relative(collapse="...")',
     "feature_columns": "estimator=iso.regression(features=[...]) or estimator=iso.aipw(features=[...])",
     "variance": "method=iso.bootstrap(...)",
@@ -75,12 +72,13 @@ class EffectCorrector(Renamed, TransformerMixin, BaseEstimator):
         Column with the predicted effects.
     groups : str, int or list of them
         Columns that define the groups. Several columns define their intersections.
-    treatment, baseline, propensity, weight, cluster : str or int, optional
+    treatment, propensity, weight, cluster : str or int, optional
         Columns as in `treatment_bias`, needed by ``fit`` only; ``treatment`` is "treatment" by default. A group of
         fewer than 10 effective clusters is left uncorrected.
     measure, estimator, observed_effects : optional
-        As in `treatment_bias`. The ``features`` of an estimator are columns of X, needed by ``fit`` only. With
-        ``observed_effects`` ``fit`` needs neither treatment nor outcomes; relative effects need ``baseline``.
+        As in `treatment_bias`. The ``features`` of an estimator and the ``baseline`` of a measure are columns of X,
+        needed by ``fit`` only. With ``observed_effects`` ``fit`` needs neither treatment nor outcomes; relative effects
+        need a ``baseline``.
     method : {"automatic"} or iso.bootstrap(resamples, over), default "automatic"
         Standard errors from influence functions, or from the bootstrap.
     alpha : float, default 0.05
@@ -122,7 +120,6 @@ class EffectCorrector(Renamed, TransformerMixin, BaseEstimator):
     effect: Column = "effect"
     groups: Column | Sequence[Column] = ()
     treatment: Column = "treatment"
-    baseline: Column | None = None
     measure: AnyMeasure | None = None
     estimator: Estimator = "arm_means"
     propensity: Column | None = None
@@ -204,7 +201,7 @@ class EffectCorrector(Renamed, TransformerMixin, BaseEstimator):
         roles = {
             "effect": self.effect,
             "treatment": self.treatment if experiment else None,
-            "baseline": self.baseline,
+            "baseline": self.measure.baseline if isinstance(self.measure, Relative) else None,
             "weight": self.weight,
             "cluster": self.cluster,
             "propensity": self.propensity,
@@ -237,18 +234,20 @@ class EffectCorrector(Renamed, TransformerMixin, BaseEstimator):
                 phrases.Note("like_weights", values={"column": "sample_weight"}).text, UserWarning, stacklevel=3
             )
         named = None if adjusted is None else type(adjusted)([names[f"features[{i}]"] for i in range(len(features))])
+        measure = self.measure
+        if isinstance(measure, Relative):
+            measure = replace(measure, baseline=names.get("baseline"))
         return Experiment(
             source,
             effect=names["effect"],
             treatment=names.get("treatment"),
             outcome=names.get("outcome"),
             observed_effects=self.observed_effects,
-            baseline=names.get("baseline"),
             propensity=names.get("propensity"),
             estimator=named or "arm_means",
             method=self.method,
             groups=[str(name) for name in groups],
-            measure=self.measure,
+            measure=measure,
             depth=len(groups),
         )
 

@@ -37,6 +37,7 @@ INDEPENDENT = "independent"  # a split at random, instead of one by a column
 
 # Keywords of earlier versions.
 MOVED = {
+    "baseline": 'measure=iso.relative("weighted", baseline="...")',
     "collapse": 'measure=iso.relative(collapse="...")',
     "features": "estimator=iso.regression(features=[...]) or estimator=iso.aipw(features=[...])",
 }
@@ -52,7 +53,6 @@ class Experiment(Plan):
     groups: Groups
     treatment: str | None = None
     outcome: str | None = None
-    baseline: str | None = None
     measure: AnyMeasure | None = None
     estimator: Estimator = "arm_means"
     propensity: str | None = None
@@ -84,7 +84,8 @@ class Experiment(Plan):
                     f"observed_effects: {label} has {pair!r}; give a finite effect and a standard error >= 0."
                 )
         self.source.require(
-            **{role: getattr(self, role) for role in ("effect", "treatment", "outcome", "baseline", "propensity")},
+            **{role: getattr(self, role) for role in ("effect", "treatment", "outcome", "propensity")},
+            baseline=self.weights,
             observed_effects=None if self.split == INDEPENDENT else self.split,
             **{f"features[{i}]": name for i, name in enumerate(self.features)},
             **{f"given[{i}]": name for i, name in enumerate(self.strata)},
@@ -201,19 +202,19 @@ class Experiment(Plan):
 
     @property
     def weights(self) -> str | None:
-        return self.baseline
+        """The column with the predicted outcome without treatment."""
+        return cast("str | None", self.measure.baseline) if isinstance(self.measure, Relative) else None
 
     def _collapse(self, measure: Measure) -> CollapseName:
         if measure == "difference":
-            if self.observes and self.weights is not None:
-                raise UsageError('baseline: measure="difference" does not use it; leave it out.')
             return "average"
         named = self.measure.collapse if isinstance(self.measure, Relative) else None
         if not self.observes:
             if self.weights is None:
                 raise MissingRole(
                     "baseline: without outcomes, relative effects are weighted by the predicted outcome without "
-                    'treatment; name its column, or use measure="difference".'
+                    'treatment; name its column, as in measure=iso.relative(baseline="..."), or use '
+                    'measure="difference".'
                 )
             if named not in (None, "normalized", "average"):
                 raise MissingRole(
@@ -230,7 +231,7 @@ class Experiment(Plan):
         if not weighted and self.weights is not None:
             raise UsageError(
                 f"baseline: a relative effect with collapse={name!r} does not use it; leave it out, or use "
-                'measure=iso.relative("weighted") or iso.relative("normalized").'
+                'iso.relative("weighted", baseline) or iso.relative("normalized", baseline).'
             )
         return name
 
@@ -246,7 +247,7 @@ class Experiment(Plan):
         named = {
             "effect": self.effect,
             "outcome": self.outcome if self.observes else None,
-            "baseline": self.baseline if weighted else None,
+            "baseline": self.weights if weighted else None,
             "propensity": self.propensity,
         }
         features = {f"features[{i}]": name for i, name in enumerate(self.features)}
@@ -277,13 +278,6 @@ class Experiment(Plan):
             keys=keys,
             values={name: expression(name) for name in products(self.formula.columns)} if sums else {},
         )
-
-
-def idle_roles(options: Mapping[str, object]) -> set[str]:
-    """The column roles that a question about effects would not use with these options."""
-    measure = options.get("measure")
-    weighted = isinstance(measure, Relative) and measure.collapse in ("weighted", "normalized")
-    return set() if weighted else {"baseline"}
 
 
 # ---- read
@@ -435,8 +429,8 @@ def from_design(sample: Sample, lines: ExperimentRows, plan: Experiment) -> Tria
         values, codes = np.unique(sample.columns[f"given[{i}]"].astype(str), return_inverse=True)
         stratum = stratum * len(values) + codes
     base = Design(count, count, count, count, None) if sample.design is None else sample.design
-    trial, parts = trial_of(sample, lines.sums(plan.formula.columns), plan, lines), []
-    for part, (codes, groups) in zip(trial.parts, lines.groups, strict=True):
+    designed, rows = [], []
+    for codes, groups in lines.groups:
         share = np.full(sample.size, 0.5)
         if plan.propensity is not None:
             share = np.asarray(sample.columns["propensity"], dtype=float)
@@ -457,11 +451,12 @@ def from_design(sample: Sample, lines: ExperimentRows, plan: Experiment) -> Tria
         # Masses of at least one per row: a design's law accounts for their scale, but means must not divide by less.
         most = float(np.max(size[mass > 0] / mass[mass > 0], initial=0.0)) or 1.0
         design = base.scaled(1 / chance * most)
-        own = ((codes, groups),)
-        line = replace(lines, weight=design.mass, groups=own, design=design, stratum=stratum, chance=chance)
-        rows, (sums,) = size.reshape(groups, 2).astype(float), line.sums(plan.formula.columns)
-        parts.append(replace(part, lines=line, rows=rows, sums=sums))
-    return replace(trial, parts=tuple(parts))
+        group = ((codes, groups),)
+        designed.append(replace(lines, weight=design.mass, groups=group, design=design, stratum=stratum, chance=chance))
+        rows.append(size.reshape(groups, 2).astype(float))
+    trial = trial_of(sample, [line.sums(plan.formula.columns)[0] for line in designed], plan, lines)
+    parts = zip(trial.parts, designed, rows, strict=True)
+    return replace(trial, parts=tuple(replace(part, lines=line, rows=size) for part, line, size in parts))
 
 
 def lines_of(sample: Sample, plan: Experiment) -> ExperimentRows:

@@ -15,7 +15,7 @@ import numpy as np
 
 from isonomy.effects import experiment, words
 from isonomy.effects.bias import other_measure
-from isonomy.effects.estimators.collapse import AnyMeasure, Relative
+from isonomy.effects.estimators.collapse import AnyMeasure
 from isonomy.effects.estimators.errors import errors_of
 from isonomy.effects.experiment import Experiment, Trial
 from isonomy.errors import UsageError
@@ -165,14 +165,17 @@ def price_of_fairness(
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PricePlan(Experiment):
     corrected: Names
+    baseline: str | None
     budget: float
     value: float | None
     cost: float | None
 
     def __post_init__(self) -> None:
-        self.source.require(**{f"corrected[{i}]": name for i, name in enumerate(self.columns)})
+        self.source.require(baseline=self.baseline, **{f"corrected[{i}]": name for i, name in enumerate(self.columns)})
         if not self.columns:
             raise UsageError("corrected: none given; name one column of corrected effects, or several.")
+        if None not in (self.baseline, self.weights) and self.baseline != self.weights:
+            raise UsageError(f"baseline: {self.baseline!r}, and {self.weights!r} in the measure; name one column.")
         super().__post_init__()
 
     @property
@@ -182,12 +185,6 @@ class PricePlan(Experiment):
     @property
     def quantities(self) -> tuple[str, ...]:
         return (*QUANTITIES, "profit") if self.value is not None or self.cost is not None else QUANTITIES
-
-    @property
-    def weights(self) -> str | None:
-        """The baseline turns ratios into differences here; a collapse uses it only if it is named."""
-        named = self.measure.collapse if isinstance(self.measure, Relative) else None
-        return self.baseline if named in ("weighted", "normalized") else None
 
     @property
     def requests(self) -> tuple[Request, ...]:
@@ -205,10 +202,7 @@ def read(plan: PricePlan) -> tuple[Sample, list[Trial]]:
     lines, trials = experiment.lines_of(sample, plan), []
     for name in ("effect", *corrected):
         priced = replace(lines, factors={**lines.factors, "f": np.asarray(sample.columns[name], dtype=float)})
-        if plan.designed:
-            trials.append(experiment.from_design(sample, priced, plan))
-        else:
-            trials.append(experiment.trial_of(sample, priced.sums(plan.formula.columns), plan, priced))
+        trials.append(experiment.from_design(sample, priced, plan))
     return sample, trials
 
 
@@ -254,13 +248,12 @@ def estimate(sample: Sample, trials: Sequence[Trial], plan: PricePlan) -> tuple[
         left.append(np.sqrt(max(float(np.nanmean(square)), 0.0)) if np.isfinite(square).any() else np.nan)
         if trial is first:
             effects = [e.effects for e in errors]
-    values = np.array([[value for value, _ in quantities] for quantities in scored])
-    before, *after = ([influence for _, influence in quantities] for quantities in scored)
-    influences = [before, *([new - old for old, new in zip(before, column, strict=True)] for column in after)]
-    error = np.array([[standard_error(influence, lines.weight) for influence in row] for row in influences])
+    values, influences = (np.array([[pair[i] for pair in quantities] for quantities in scored]) for i in (0, 1))
+    influences[1:] -= influences[0]
+    error = standard_error(influences, lines.weight)
     df, few = np.full(error[1:].size, np.inf), False
     if sample.design is not None:
-        shares = [np.nan_to_num(np.stack(row, -1)) / lines.weight.sum() for row in influences]
+        shares = np.nan_to_num(influences.swapaxes(1, 2)) / lines.weight.sum()
         spreads = [spread(sample.design, Influence.from_values(share)) for share in shares]
         error = np.where(np.isfinite(error), np.sqrt([part.variance for part in spreads]), np.nan)
         df, few = np.ravel([part.df for part in spreads[1:]]), bool((spreads[0].effective < FEWEST).any())
@@ -366,10 +359,10 @@ def _ranks(values: FloatArray, weight: FloatArray) -> tuple[IntArray, FloatArray
     return codes.astype(np.intp), np.bincount(codes, weight) / weight.sum()
 
 
-def standard_error(influence: FloatArray, weight: FloatArray) -> float:
-    """Of a mean with this influence, where lines stand for ``weight`` rows."""
+def standard_error(influence: FloatArray, weight: FloatArray) -> FloatArray:
+    """Of a mean with this influence (last axis), where lines stand for ``weight`` rows."""
     total = float(weight.sum())
-    return float(np.sqrt((weight * influence**2).sum() / max(total - 1, 1) / total))
+    return np.sqrt((weight * influence**2).sum(-1) / max(total - 1, 1) / total)
 
 
 # ---- decide
@@ -504,22 +497,18 @@ class PriceResult(Evidence):
         return (*sentences, *(line for name in dict.fromkeys(self.candidates) for line in words.targeting(self, name)))
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """What is assumed, and how it was checked or why it cannot be."""
         return words.assumptions(self)[:3]
 
     def movement(self) -> str:
-        """Two audits compare verdicts alone."""
         return phrases.VERDICTS_ALONE
 
-    def plot(self, quantity: Plotted = "policy_value", budget: float | None = None) -> alt.TopLevelMixin:
+    def plot(self, quantity: Plotted = "policy_value") -> alt.TopLevelMixin:
         """The trade-off: bias left on one axis, the change of a quantity with its interval on the other.
 
-        ``quantity="targeted"``: who is targeted before and after at a ``budget``. ``quantity="curves"``: Qini curves.
+        ``quantity="targeted"``: who is targeted before and after. ``quantity="curves"``: Qini curves.
         """
         from isonomy.effects import charts
 
-        if budget is not None and quantity != "targeted":
-            raise UsageError('budget: used only with quantity="targeted"; leave it out.')
         if quantity == "targeted":
-            return charts.targeted(self, budget)
+            return charts.targeted(self)
         return charts.qini_curves(self) if quantity == "curves" else charts.trade(self, quantity)

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 import isonomy as iso
-from isonomy.alternatives import RULES, ReductionsRule, ThresholdsRule, Training
+from isonomy.alternatives import RULES, MILPRule, ReductionsRule, ThresholdsRule, Training
 from isonomy.alternatives.rules.algorithm import stratified
 from isonomy.alternatives.rules.named import EstimatorRule, selection_rule
 from isonomy.errors import MissingRole, RuleFailed, UnknownOption, UsageError
@@ -213,3 +213,11 @@ def test_every_stratum_is_in_the_first_part(data: dict[str, Any], crossfit: dict
     assert not set(learn) & set(check)
     chosen = parts[0].take(learn)
     assert len({(g, d) for g, d in zip(chosen.people.group, chosen.status_quo > 0.5, strict=True)}) == 4
+
+
+def test_group_aware_reaches_rule_objects_and_refuses_rules_of_ones_own() -> None:
+    for given in (ReductionsRule(), MILPRule(), EstimatorRule(LogisticRegression())):
+        rule, _ = selection_rule(iso.group_aware(given), features=["x"])
+        assert getattr(rule, "group_aware", None) is True
+    with pytest.raises(UsageError, match=r"training\.people\.group"):
+        selection_rule(iso.group_aware(lambda training: None), features=["x"])

@@ -45,8 +45,7 @@ def test_by_hand(collapse: CollapseName) -> None:
         treatment="treatment",
         outcome="outcome",
         groups="group",
-        baseline="baseline" if "h" in COLLAPSES[collapse][0] else None,
-        measure=iso.relative(collapse),
+        measure=iso.relative(collapse, "baseline" if "h" in COLLAPSES[collapse][0] else None),
     )
     np.testing.assert_allclose(result.predicted, BY_HAND[collapse], rtol=1e-12)
     np.testing.assert_allclose(result.observed, (3 / 5) / (2 / 5), rtol=1e-12)
@@ -74,8 +73,7 @@ def test_a_constant_effect_collapses_to_itself(collapse: CollapseName) -> None:
         treatment="t",
         outcome="y",
         groups="g",
-        baseline="h" if "h" in COLLAPSES[collapse][0] else None,
-        measure=iso.relative(collapse),
+        measure=iso.relative(collapse, "h" if "h" in COLLAPSES[collapse][0] else None),
     )
     if collapse != "weighted":  # its weights have mean one only in expectation, one reason not to use it
         np.testing.assert_allclose(result.predicted, 1.3)

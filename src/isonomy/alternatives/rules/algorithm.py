@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -127,12 +126,7 @@ class Algorithm:
         return self.decide(people)
 
 
-@runtime_checkable
-class SelectionRule(Protocol):
-    """Anything that makes an algorithm from the training part."""
-
-    def __call__(self, training: Training, /) -> Decide:
-        """Find an algorithm."""
+SelectionRule = Callable[[Training], Decide]  # makes an algorithm from the training part
 
 
 def find(rule: SelectionRule, name: str, training: Training) -> Algorithm:

@@ -36,7 +36,6 @@ from scipy import special
 
 from isonomy.alternatives.rules.influence import Judged, RateMoments, changes, gap_forms, shapes
 from isonomy.alternatives.rules.utilities import CANDIDATE, STATUS_QUO, Criteria, rates_of
-from isonomy.errors import UsageError
 from isonomy.inference import rejected
 from isonomy.inference.effect import too_skewed
 from isonomy.inference.multiplicity import RANK_TOLERANCE, sup_t
@@ -505,17 +504,12 @@ class GainCurves:
 
 
 def curves(
-    rounds: Sequence[Requirements | None],
-    accuracy_gains: ArrayLike,
-    fairness_gains: ArrayLike,
-    merge: Merge,
-    attempts: int,
+    rounds: Sequence[Requirements | None], a: FloatArray, f: FloatArray, merge: Merge, attempts: int
 ) -> GainCurves:
-    """The curves of every round; a round that found no algorithm has p = 1 throughout."""
-    a, f = np.array(accuracy_gains, dtype=float), np.array(fairness_gains, dtype=float)
-    for name, grid in (("accuracy_gains", a), ("fairness_gains", f)):
-        if grid.ndim != 1 or not len(grid) or not np.isfinite(grid).all() or (np.diff(grid) <= 0).any():
-            raise UsageError(f"{name}: give increasing, finite numbers.")
+    """The curves of every round over accuracy gains ``a`` and fairness gains ``f``.
+
+    A round that found no algorithm has p = 1 throughout.
+    """
     accuracy = np.stack([np.ones(len(a)) if c is None else largest(c.accuracy, a) for c in rounds])
     fairness = np.stack([np.ones(len(f)) if c is None else largest(c.fairness, f) for c in rounds])
     return GainCurves(a, f, accuracy, fairness, merge, attempts)

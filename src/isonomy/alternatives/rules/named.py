@@ -6,26 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from isonomy.alternatives.options import GroupAware
-from isonomy.alternatives.rules.algorithm import (
-    Algorithm,
-    Decide,
-    People,
-    Selection,
-    SelectionRule,
-    Training,
-    applied,
-    find,
-    select,
-    stratified,
-)
+from isonomy.alternatives.rules import algorithm as rules
 from isonomy.alternatives.rules.comparison import assess
 from isonomy.alternatives.rules.influence import Judged, moments
 from isonomy.alternatives.rules.milp import MILPRule
@@ -38,6 +27,7 @@ STEPS = 80  # shares of a group that are tried
 FOLDS = 3  # of the score from which cut-offs are chosen
 ROUNDS = 4  # passes over the groups
 VALIDATION = 0.3  # the share of the training rows that choose among rules
+NamedRule = tuple[rules.SelectionRule, str]  # with its name
 
 Constraint = Literal["demographic_parity", "equalized_odds", "true_positive_rate", "false_positive_rate", "error_rate"]
 CONSTRAINTS = {
@@ -78,7 +68,7 @@ class EstimatorRule:
         if not self.name:
             object.__setattr__(self, "name", type(self.estimator).__name__)
 
-    def __call__(self, training: Training) -> Algorithm:
+    def __call__(self, training: rules.Training) -> rules.Algorithm:
         from sklearn.base import clone
         from sklearn.utils.validation import has_fit_parameter
 
@@ -90,10 +80,10 @@ class EstimatorRule:
         weights = {"sample_weight": training.weight} if weighted else {}
         model.fit(training.people.matrix(group_aware=self.group_aware), training.outcome, **weights)
         scored = training.criteria.scored
-        return Algorithm(partial(estimator_values, model=model, group_aware=self.group_aware, scored=scored))
+        return rules.Algorithm(partial(estimator_values, model=model, group_aware=self.group_aware, scored=scored))
 
 
-def estimator_values(people: People, *, model: Any, group_aware: bool, scored: bool) -> ArrayLike:
+def estimator_values(people: rules.People, *, model: Any, group_aware: bool, scored: bool) -> ArrayLike:
     from sklearn.base import is_classifier
 
     x = people.matrix(group_aware=group_aware)
@@ -136,7 +126,7 @@ class ReductionsRule:
     def __post_init__(self) -> None:
         check_parameters(self, {"constraint": self.constraint, "eps": self.eps, "max_iter": self.max_iter})
 
-    def __call__(self, training: Training) -> Algorithm:
+    def __call__(self, training: rules.Training) -> rules.Algorithm:
         try:
             from fairlearn import reductions
         except ImportError as error:
@@ -153,11 +143,11 @@ class ReductionsRule:
         )
         lottery = tuple((w, h) for w, h in zip(reduction.weights_, reduction.predictors_, strict=True) if w > 0)
         scored = training.criteria.scored
-        return Algorithm(partial(lottery_values, model=lottery, group_aware=self.group_aware, scored=scored))
+        return rules.Algorithm(partial(lottery_values, model=lottery, group_aware=self.group_aware, scored=scored))
 
 
 def lottery_values(
-    people: People, *, model: Sequence[tuple[float, Any]], group_aware: bool, scored: bool
+    people: rules.People, *, model: Sequence[tuple[float, Any]], group_aware: bool, scored: bool
 ) -> FloatArray:
     """The probability that a lottery over classifiers selects; without a cut-off, whether it exceeds 1/2."""
     x = people.matrix(group_aware=group_aware)
@@ -182,11 +172,11 @@ class ThresholdsRule:
         The rule that makes the score.
     """
 
-    score: SelectionRule
+    score: rules.SelectionRule
     name: str = "group_thresholds"
-    group_aware: bool = True
+    group_aware: ClassVar[bool] = True
 
-    def __call__(self, training: Training) -> Algorithm:
+    def __call__(self, training: rules.Training) -> rules.Algorithm:
         if training.criteria.priced:
             raise UsageError("accuracy: the group_thresholds rule needs 0/1 decisions; a price has no cut-off.")
         if not training.criteria.scored:
@@ -197,27 +187,27 @@ class ThresholdsRule:
         fold, scores = training.rng.permutation(n) % FOLDS, np.full(n, np.nan)
         for number in range(FOLDS):
             learn, judge = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-            part = find(self.score, self.name, training.take(learn))
-            part, scores[judge] = applied(part, self.name, training.people.take(judge))
+            part = rules.find(self.score, self.name, training.take(learn))
+            part, scores[judge] = rules.applied(part, self.name, training.people.take(judge))
             if part.decide is None:
                 return part
-        whole = find(self.score, self.name, training)
+        whole = rules.find(self.score, self.name, training)
         if whole.decide is None:
             return whole
         threshold = training.criteria.threshold or 0.0
         cutoffs = np.array(_cutoffs(training, scores))
-        return Algorithm(partial(shifted_values, model=whole.decide, cutoffs=cutoffs, threshold=threshold))
+        return rules.Algorithm(partial(shifted_values, model=whole.decide, cutoffs=cutoffs, threshold=threshold))
 
 
 def shifted_values(
-    people: People, *, model: Decide, cutoffs: FloatArray, unit: float = 1.0, threshold: float = 0.0
+    people: rules.People, *, model: rules.Decide, cutoffs: FloatArray, unit: float = 1.0, threshold: float = 0.0
 ) -> FloatArray:
     """A score minus its group's cut-off, in ``unit``, so that one ``threshold`` serves all groups and rules."""
     shifted: FloatArray = np.asarray(model(people), dtype=float) - cutoffs[people.group]
     return shifted / unit + threshold
 
 
-def _cutoffs(training: Training, scores: FloatArray) -> list[float]:
+def _cutoffs(training: rules.Training, scores: FloatArray) -> list[float]:
     """The cut-off of each group: one group after another moves to its best share, and the others make room."""
     criteria, group = training.criteria, training.people.group
     members = [np.flatnonzero(group == code) for code in range(len(training.people.labels))]
@@ -226,7 +216,7 @@ def _cutoffs(training: Training, scores: FloatArray) -> list[float]:
     total = None if criteria.capacity is None else criteria.capacity * sizes.sum()
     start = criteria.capacity or float((scores > (criteria.threshold or 0.0)).mean())
     # Sums of u and w if the first k of each group are selected: (0 to all of them, utilities, 2).
-    judged = _judged(training, Selection(np.zeros(len(scores)), np.zeros(len(scores))))
+    judged = _judged(training, rules.Selection(np.zeros(len(scores)), np.zeros(len(scores))))
     steps, nobody = training.masses[:, None, None] * judged.slopes, judged.sums[:, CANDIDATE]
     parts = [np.concatenate([nobody[None, ..., code], steps[rows]]) for code, rows in enumerate(ordered)]
     selecting = [np.cumsum(part, axis=0) for part in parts]
@@ -262,8 +252,8 @@ def _between(descending: FloatArray, k: int) -> float:
     return float(descending[0] if k <= 0 else np.nextafter(descending[-1], -np.inf))
 
 
-def _judged(training: Training, candidate: Selection) -> Judged:
-    people, before = training.people, Selection(training.status_quo, np.zeros(len(training.people)))
+def _judged(training: rules.Training, candidate: rules.Selection) -> Judged:
+    people, before = training.people, rules.Selection(training.status_quo, np.zeros(len(training.people)))
     both, weight = (before, candidate), training.masses
     return Judged(training.criteria, people.features, training.outcomes, people.group, weight, both)
 
@@ -289,38 +279,42 @@ class ChoiceRule:
     The p-value is the largest over the components of the null. The chosen rule is fitted again on all training rows.
     """
 
-    rules: tuple[tuple[SelectionRule, str], ...]  # with their names
-    group_aware: bool  # whether one of them may use the group
+    choices: tuple[NamedRule, ...]
 
-    def __call__(self, training: Training) -> Algorithm:
-        learn, check = stratified(training, 1 - VALIDATION)
+    @property
+    def group_aware(self) -> bool:
+        """Whether one of them may use the group."""
+        return any(getattr(rule, "group_aware", True) for rule, _ in self.choices)
+
+    def __call__(self, training: rules.Training) -> rules.Algorithm:
+        learn, check = rules.stratified(training, 1 - VALIDATION)
         part, rest = training.take(learn), training.take(check)
         pvalues, notes, scores = [], [], []
-        for rule, name in self.rules:
-            algorithm, values = applied(find(rule, name, part), name, rest.people)
+        for rule, name in self.choices:
+            algorithm, values = rules.applied(rules.find(rule, name, part), name, rest.people)
             pvalues.append(1.0 if algorithm.decide is None else _largest_pvalue(rest, values))
             notes.append(algorithm.note)
             scores.append(values)
         if all(notes):
-            return Algorithm(None, algorithm.status, notes[0])
+            return rules.Algorithm(None, algorithm.status, notes[0])
         best = int(np.argmin([np.inf if note else p for p, note in zip(pvalues, notes, strict=True)]))
-        rule, name = self.rules[best]
-        fitted = find(rule, name, training)
+        rule, name = self.choices[best]
+        fitted = rules.find(rule, name, training)
         details = {**fitted.details, f"chose {name}": 1.0}
         lost = next((f"{note.removesuffix('.')}, so it was not chosen." for note in notes if note), "")
         decide, criteria = fitted.decide, training.criteria
         if decide is not None and criteria.capacity is not None and not criteria.priced:
             # Folds may choose different rules, and the cut-off to recommend is the mean of theirs: it needs one unit.
-            cutoff = select(scores[best], rest.masses, criteria, "rule", scores=True).cutoff
+            cutoff = rules.select(scores[best], rest.masses, criteria, "rule", scores=True).cutoff
             same, unit = np.full(len(rest.people.labels), cutoff), float(scores[best].std()) or 1.0
             decide = partial(shifted_values, model=decide, cutoffs=same, unit=unit)
-        return Algorithm(decide, fitted.status, fitted.note or lost, details)
+        return rules.Algorithm(decide, fitted.status, fitted.note or lost, details)
 
 
-def _largest_pvalue(rest: Training, values: FloatArray) -> float:
+def _largest_pvalue(rest: rules.Training, values: FloatArray) -> float:
     """The p-value on rows that no rule has seen; 1 if a utility is undefined on them."""
     criteria = rest.criteria
-    judged = _judged(rest, select(values, rest.masses, criteria, "rule", scores=True))
+    judged = _judged(rest, rules.select(values, rest.masses, criteria, "rule", scores=True))
     if (judged.sums[:, :, 1] <= 0).any():
         return 1.0
     same = np.zeros(len(criteria.accuracies), dtype=bool)
@@ -334,7 +328,7 @@ def _largest_pvalue(rest: Training, values: FloatArray) -> float:
 NAMES = ("linear", "lasso", "random_forest", "boosting", "group_thresholds", "milp", "reductions")
 
 
-def _named_rule(name: str, group_aware: bool) -> SelectionRule:
+def _named_rule(name: str, group_aware: bool) -> rules.SelectionRule:
     if name == "milp":
         return MILPRule(group_aware=group_aware)
     if name == "reductions":
@@ -353,16 +347,17 @@ def _named_rule(name: str, group_aware: bool) -> SelectionRule:
     return EstimatorRule(estimators[name], group_aware)
 
 
-def selection_rule(given: object, *, features: Sequence[str], group_aware: bool = False) -> tuple[SelectionRule, str]:
+def selection_rule(
+    given: object, *, features: Sequence[str], group_aware: bool = False
+) -> tuple[rules.SelectionRule, str]:
     """The rule for a name, a scikit-learn estimator, a callable, or a list of these to choose from; and its name."""
     if isinstance(given, GroupAware):
         return selection_rule(given.rule, features=features, group_aware=True)
     if isinstance(given, (list, tuple)):
         if not given:
             raise UsageError(f"rule: the list is empty; give one or more of {', '.join(NAMES)}, or estimators.")
-        rules = tuple(selection_rule(item, features=features, group_aware=group_aware) for item in given)
-        aware = any(getattr(rule, "group_aware", True) for rule, _ in rules)
-        return rules[0] if len(rules) == 1 else (ChoiceRule(rules, aware), " or ".join(name for _, name in rules))
+        choices = tuple(selection_rule(item, features=features, group_aware=group_aware) for item in given)
+        return choices[0] if len(choices) == 1 else (ChoiceRule(choices), " or ".join(name for _, name in choices))
     if not features and (isinstance(given, str) or hasattr(given, "fit")):
         raise MissingRole("features: a rule that fits needs them; name the columns the candidate may use.")
     if isinstance(given, str):
@@ -376,4 +371,11 @@ def selection_rule(given: object, *, features: Sequence[str], group_aware: bool 
             f"rule: {given!r} is not allowed; give one of {', '.join(NAMES)}, a scikit-learn estimator (an object, "
             "not its class), or a callable rule(training) -> algorithm."
         )
+    if group_aware and not getattr(given, "group_aware", False):
+        if not hasattr(given, "group_aware"):
+            raise UsageError(
+                "rule: isonomy.group_aware is for rules by name, estimators and rule objects; a rule of your own has "
+                "the group in training.people.group."
+            )
+        given = replace(given, group_aware=True)
     return given, str(getattr(given, "name", getattr(given, "__name__", type(given).__name__)))

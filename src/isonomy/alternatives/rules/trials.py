@@ -21,25 +21,7 @@ import numpy as np
 
 from isonomy.alternatives.options import Crossfit, Method, Splits
 from isonomy.alternatives.rules import algorithm as rules
-from isonomy.alternatives.rules.algorithm import (
-    Algorithm,
-    Mass,
-    People,
-    Selection,
-    SelectionRule,
-    Training,
-    Weight,
-    applied,
-    find,
-)
-from isonomy.alternatives.rules.comparison import (
-    FEWEST_CHANGES,
-    Requirements,
-    assess,
-    compare_resamples,
-    lawless,
-    resample,
-)
+from isonomy.alternatives.rules import comparison
 from isonomy.alternatives.rules.influence import Judged, moments, regularity
 from isonomy.alternatives.rules.utilities import CANDIDATE, STATUS_QUO, Criteria, rates_of
 from isonomy.errors import DataError, IsonomyError, NotEnoughData, RuleFailed
@@ -53,14 +35,14 @@ LIMITS = ("disparity", "ci_low", "ci_high")
 LAWLESS = {
     Status.SKEWED: "the outcome is too skewed for the number of rows that an algorithm selects in a group; about 30 "
     "times its squared skewness are needed",
-    Status.FEW_EVENTS: f"fewer than {FEWEST_CHANGES} decisions change in effect, too few for the test",
+    Status.FEW_EVENTS: f"fewer than {comparison.FEWEST_CHANGES} decisions change in effect, too few for the test",
 }
 FEWEST_ROWS = 10  # in a denominator: with fewer, means of skewed outcomes reject too often (0.12 at 0.05)
 
 Trial = dict[str, Any]
 Run = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], list[Any]]  # a step, and the arguments of each call
 Track = Callable[[Iterable[Any], int], Iterable[Any]]  # reports the progress of so many results
-Selections = tuple[Selection, Selection]  # of the status quo and of the candidate
+Selections = tuple[rules.Selection, rules.Selection]  # of the status quo and of the candidate
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -73,15 +55,15 @@ class Cases:
     """
 
     groups: tuple[Group, ...]
-    people: People
+    people: rules.People
     outcomes: Mapping[str | None, FloatArray]
     status_quo: FloatArray
     candidates: Mapping[str, FloatArray]
-    weight: Weight
+    weight: rules.Weight
     mass: FloatArray
     cluster: IntArray | None
     criteria: Criteria
-    rule: SelectionRule | None  # None: the candidates are columns
+    rule: rules.SelectionRule | None  # None: the candidates are columns
     rule_name: str
     method: Method
     alpha: float  # of the simultaneous limits, shared among all attempts
@@ -111,18 +93,18 @@ class Cases:
         learned = self.rule is not None or self.criteria.capacity is not None or len(self.criteria.pairs) > 1
         return self.method.train_fraction if learned or self.method.rounds > 1 else 0.0
 
-    def masses(self, weight: Weight) -> Mass:
+    def masses(self, weight: rules.Weight) -> rules.Mass:
         return weight if np.ptp(self.mass) == 0 else weight * self.mass
 
-    def sizes(self, weight: Weight) -> IntArray:
+    def sizes(self, weight: rules.Weight) -> IntArray:
         labels = self.people.labels
         return np.bincount(self.people.group, weights=weight, minlength=len(labels)).astype(np.int64)
 
-    def select(self, values: FloatArray, weight: Mass, what: str, *, scores: bool = False) -> Selection:
+    def select(self, values: FloatArray, weight: rules.Mass, what: str, *, scores: bool = False) -> rules.Selection:
         """Decisions by a cut-off learned on the rows of ``weight``: the paper's quantile, or exactly the capacity."""
         return rules.select(values, weight, self.criteria, what, scores=scores, learn=self.bootstrap is not None)
 
-    def judged(self, weight: Weight, selections: Selections) -> Judged:
+    def judged(self, weight: rules.Weight, selections: Selections) -> Judged:
         used = np.flatnonzero(weight)
         status_quo, candidate = (replace(part, share=part.share[used], edge=part.edge[used]) for part in selections)
         people = self.people.take(used)
@@ -142,13 +124,13 @@ class Cases:
         sums = self.judged(self.weight, selections).sums
         return np.concatenate(self.criteria.measured(sums))[:, [CANDIDATE, STATUS_QUO]]
 
-    def fit_rule(self, learn: Weight, status_quo: FloatArray, rng: np.random.Generator) -> Algorithm:
+    def fit_rule(self, learn: rules.Weight, status_quo: FloatArray, rng: np.random.Generator) -> rules.Algorithm:
         assert self.rule is not None
         rows = np.repeat(np.arange(len(learn)), learn)
         outcomes = {name: values[rows] for name, values in self.outcomes.items()}
         weight = None if np.ptp(self.mass) == 0 else self.mass[rows]
-        training = Training(self.people.take(rows), outcomes, status_quo[rows], self.criteria, rng, weight)
-        return find(self.rule, self.rule_name, training)
+        training = rules.Training(self.people.take(rows), outcomes, status_quo[rows], self.criteria, rng, weight)
+        return rules.find(self.rule, self.rule_name, training)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -210,7 +192,7 @@ def run_trials(
 
 def judge(
     cases: Cases,
-    weight: Weight,
+    weight: rules.Weight,
     selections: Selections,
     rng: np.random.Generator,
     *,
@@ -230,7 +212,7 @@ def judge(
     identical = np.bincount(lines.group, weights=differs, minlength=len(criteria.labels)) == 0
     if criteria.weights is not None:
         identical = identical.all(keepdims=True)
-    requirements: Requirements | None = None
+    requirements: comparison.Requirements | None = None
     facts = {"candidate_distance": np.nan, "correlation": np.nan, "eigenvalue": np.nan, "least_share": np.nan}
     values = np.concatenate(criteria.measured(lines.sums))
     candidate, status_quo = np.full(len(values), np.nan), values[:, STATUS_QUO]
@@ -239,16 +221,18 @@ def judge(
     if report.succeeded:
         if cases.bootstrap:
             count, resamples = np.rint(lines.weight).astype(np.int64), cases.bootstrap.resamples or 0
-            draws = resample(lines.values, lines.group, count, len(criteria.labels), resamples, rng)
-            requirements = compare_resamples(criteria, lines.sums, draws, chosen, published=cases.bootstrap.published)
+            draws = comparison.resample(lines.values, lines.group, count, len(criteria.labels), resamples, rng)
+            requirements = comparison.compare_resamples(
+                criteria, lines.sums, draws, chosen, published=cases.bootstrap.published
+            )
             known = moments(lines, chosen)
         else:
             _refuse_few_clusters(lines)
             known = moments(lines, worst)
             chosen = known.worst
-            requirements, limits = assess(lines, known, identical, cases.alpha, rng)
+            requirements, limits = comparison.assess(lines, known, identical, cases.alpha, rng)
         if not (cases.bootstrap and cases.bootstrap.published):
-            reason = lawless(lines, known, identical, cases.alpha)
+            reason = comparison.lawless(lines, known, identical, cases.alpha)
             if reason is not Status.OK:
                 report = replace(report, succeeded=False, status=reason, note=LAWLESS[reason])
         facts = regularity(lines, known)
@@ -327,7 +311,7 @@ def _most_unequal(criteria: Criteria, rates: FloatArray, which: int) -> tuple[in
     return tuple(np.argmax(np.nan_to_num(unfair), axis=1).tolist())
 
 
-def _status_quo_rates(cases: Cases, weight: Weight, before: Selection, part: str) -> FloatArray:
+def _status_quo_rates(cases: Cases, weight: rules.Weight, before: rules.Selection, part: str) -> FloatArray:
     """The status quo's utilities on the rows of ``weight``; an error if one is undefined."""
     lines = cases.judged(weight, (before, before))
     rates = rates_of(lines.sums)
@@ -335,7 +319,7 @@ def _status_quo_rates(cases: Cases, weight: Weight, before: Selection, part: str
     return rates
 
 
-def _report(algorithm: Algorithm, cases: Cases, values: FloatArray) -> SearchReport:
+def _report(algorithm: rules.Algorithm, cases: Cases, values: FloatArray) -> SearchReport:
     """How the search went; a score that is the same for everybody cannot be cut at a capacity."""
     report = SearchReport(algorithm.decide is not None, algorithm.status, algorithm.note, algorithm.details)
     cut = report.succeeded and cases.criteria.capacity and not cases.criteria.priced
@@ -374,16 +358,16 @@ def crossfit(cases: Cases, method: Crossfit, rng: np.random.Generator, run: Run)
 
 
 def fit_fold(
-    cases: Cases, fold: Weight, status_quo: FloatArray, rng: np.random.Generator
+    cases: Cases, fold: rules.Weight, status_quo: FloatArray, rng: np.random.Generator
 ) -> tuple[SearchReport, FloatArray]:
     algorithm = cases.fit_rule(cases.weight - fold, status_quo, rng)
-    algorithm, values = applied(algorithm, cases.rule_name, cases.people.take(np.flatnonzero(fold)))
+    algorithm, values = rules.applied(algorithm, cases.rule_name, cases.people.take(np.flatnonzero(fold)))
     return _report(algorithm, cases, values), values
 
 
 def _mixture(
-    cases: Cases, parts: Sequence[Weight], fitted: Sequence[tuple[SearchReport, FloatArray]], repeats: int
-) -> Selection:
+    cases: Cases, parts: Sequence[rules.Weight], fitted: Sequence[tuple[SearchReport, FloatArray]], repeats: int
+) -> rules.Selection:
     """The share of the fitted rules that select each row: each fold selects the capacity among its own rows.
 
     A fold in which the rule failed keeps the status quo: no improvement.
@@ -404,7 +388,7 @@ def _mixture(
         cuts += [cutoff] if report.succeeded else []
         share[lines] += part[lines] * decided
     middle = float(np.mean(cuts)) if cuts else np.nan
-    return Selection(share / (repeats * cases.weight), edge / (edge.sum() or 1.0), capacity or 0.0, middle)
+    return rules.Selection(share / (repeats * cases.weight), edge / (edge.sum() or 1.0), capacity or 0.0, middle)
 
 
 # ---- rounds
@@ -436,7 +420,7 @@ def _round(cases: Cases, rng: np.random.Generator) -> Trial:
         # The algorithm sees the two parts separately: one that ranks people must not rank test rows with training rows.
         for index in (np.flatnonzero(learn), np.flatnonzero(learn == 0)):
             if len(index):
-                algorithm, values[index] = applied(algorithm, cases.rule_name, cases.people.take(index))
+                algorithm, values[index] = rules.applied(algorithm, cases.rule_name, cases.people.take(index))
         report = _report(algorithm, cases, values)
     else:
         (values,) = cases.candidates.values()
@@ -452,7 +436,7 @@ def _round(cases: Cases, rng: np.random.Generator) -> Trial:
 # ---- what is refused
 
 
-def _refuse_small(cases: Cases, weight: Weight, part: str) -> None:
+def _refuse_small(cases: Cases, weight: rules.Weight, part: str) -> None:
     min_size = cases.min_size
     for label, size in zip(cases.people.labels, cases.sizes(weight), strict=True):
         if size < min_size:
@@ -494,7 +478,7 @@ def _refuse_undefined(lines: Judged, rates: FloatArray, part: str) -> None:
         )
 
 
-def _refuse_excluded(cases: Cases, requirements: Requirements, before: Selection) -> None:
+def _refuse_excluded(cases: Cases, requirements: comparison.Requirements, before: rules.Selection) -> None:
     """Raise for what the theory excludes: a status quo without any unfairness, and ratios of what is not positive.
 
     A gap that happens to be 0 in a small test part, and not on all rows, is no error: the p-value is large.

@@ -13,7 +13,7 @@ those means is the influence function: a row of arm ``a`` moves it by ``gradient
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -45,12 +45,15 @@ class Relative(Option):
         The weights of the predicted effects. "control_outcome": the outcomes of the controls. "average" (equation 56):
         none, which is right only if outcomes without treatment do not depend on the variables behind the predictions.
         "weighted" (16) and "normalized": the predicted outcomes without treatment, divided by the control mean or by
-        their own sum; they need a ``baseline`` column. "positives" (20) and "positives_inverse": positive outcomes of
-        both arms.
+        their own sum; they need a ``baseline``. "positives" (20) and "positives_inverse": positive outcomes of both
+        arms.
+    baseline : str, optional
+        Column with the predicted outcome without treatment.
     """
 
     name: ClassVar[str] = "relative"
     collapse: CollapseName | None = None
+    baseline: Annotated[Any, COLUMN] | int | None = None  # a number: of a column of X, in `EffectCorrector`
 
 
 @dataclass(frozen=True)
@@ -102,56 +105,30 @@ AnyMeasure = NamedMeasure | Relative
 Estimator = Literal["arm_means"] | Regression | Aipw
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ArmMeans:
-    """Arm means as ingredients of formulas.
-
-    ``slopes`` adjusts a mean for the chance imbalance of covariates between the arms: mean + slope @ (overall - arm).
-    Keys are (arm, column), values coefficients on all columns, shape ``(G, k)``. Adjusting by a slope that was itself
-    estimated costs nothing to first order (Lin 2013).
-    """
-
-    columns: tuple[str, ...]
-    n: FloatArray
-    means: AnyArray
-    slopes: Mapping[tuple[int, str], FloatArray]
-
-    def overall(self, name: str) -> AnyArray:
-        return self._both()[..., self.columns.index(name)]
-
-    def mean(self, arm: int, name: str) -> AnyArray:
-        value, slope = self.means[..., arm, self.columns.index(name)], self.slopes.get((arm, name))
-        return value if slope is None else value + (slope * (self._both() - self.means[..., arm, :])).sum(-1)
-
-    def _both(self) -> AnyArray:
-        share = self.n / np.maximum(self.n.sum(-1, keepdims=True), 1.0)
-        return (share[..., None] * self.means).sum(-2)
-
-
-def _positives(arms: ArmMeans, *, inverse: bool = False) -> AnyArray:
+def _positives(arms: ArmMoments, *, inverse: bool = False) -> AnyArray:
     """Positive outcomes of both arms, equation (20): (c lambda^2 + t psi) / (c lambda + t).
 
     ``inverse``: treated outcomes are weighted by 1/f instead, (sum_c f + t) / (c + sum_t 1/f).
     """
     n0, n1 = arms.n[..., CONTROL], arms.n[..., TREATED]
-    control, treated = arms.mean(CONTROL, "y") * n0, arms.mean(TREATED, "y") * n1  # numbers of events
-    weighted = arms.mean(CONTROL, "yf") * n0
+    control, treated = arms.arm_mean(CONTROL, "y") * n0, arms.arm_mean(TREATED, "y") * n1  # numbers of events
+    weighted = arms.arm_mean(CONTROL, "yf") * n0
     if inverse:
-        share = (weighted + treated) / (control + arms.mean(TREATED, "y/f") * n1)
+        share = (weighted + treated) / (control + arms.arm_mean(TREATED, "y/f") * n1)
     else:
-        share = (weighted * (weighted / control) + arms.mean(TREATED, "yf") * n1) / (weighted + treated)
-    return arms.mean(CONTROL, "y") * share
+        share = (weighted * (weighted / control) + arms.arm_mean(TREATED, "yf") * n1) / (weighted + treated)
+    return arms.arm_mean(CONTROL, "y") * share
 
 
 # The columns that each collapse of relative effects needs ("h": the predicted outcome without treatment), and its M.
-COLLAPSES: Mapping[CollapseName, tuple[tuple[str, ...], Callable[[ArmMeans], AnyArray]]] = {
+COLLAPSES: Mapping[CollapseName, tuple[tuple[str, ...], Callable[[ArmMoments], AnyArray]]] = {
     # Outcomes of the controls as weights: sum_c Y f / n_c. For 0/1 outcomes, f among the control positives.
-    "control_outcome": (("y", "yf"), lambda arms: arms.mean(CONTROL, "yf")),
+    "control_outcome": (("y", "yf"), lambda arms: arms.arm_mean(CONTROL, "yf")),
     # Plain average, equation (56): right only if Y(0) does not depend on X.
-    "average": (("y", "f"), lambda arms: arms.mean(CONTROL, "y") * arms.overall("f")),
+    "average": (("y", "f"), lambda arms: arms.arm_mean(CONTROL, "y") * arms.overall("f")),
     # Predicted baselines as weights: divided by the control mean (16), or normalized to sum to one.
     "weighted": (("y", "h", "hf"), lambda arms: arms.overall("hf")),
-    "normalized": (("y", "h", "hf"), lambda arms: arms.mean(CONTROL, "y") * arms.overall("hf") / arms.overall("h")),
+    "normalized": (("y", "h", "hf"), lambda arms: arms.arm_mean(CONTROL, "y") * arms.overall("hf") / arms.overall("h")),
     "positives": (("y", "yf"), _positives),
     "positives_inverse": (("y", "yf", "y/f"), partial(_positives, inverse=True)),
 }
@@ -183,35 +160,30 @@ class Formula:
 
 
 def pieces(
-    moments: ArmMoments,
-    formula: Formula,
-    known: FloatArray | None = None,
-    fitted: ArmMoments | None = None,
-    means: AnyArray | None = None,
-    slope: dict[tuple[int, str], FloatArray] | None = None,
+    moments: ArmMoments, formula: Formula, known: FloatArray | None = None, fitted: ArmMoments | None = None
 ) -> AnyArray:
     """Tops and bottom of the effects of each group (first axis): predicted = first / third, observed = second / third.
 
     The bottom of a difference is 1. ``known``: effects and standard errors (last axis) that the caller gives instead of
     the experiment's. ``fitted``: the moments that slopes of an adjustment come from, if ``moments`` has no covariances.
-    ``means`` replaces those of the moments, and ``slope`` the slopes.
     """
-    values = moments.mean if means is None else means
-    adjusted = slopes(moments if fitted is None else fitted, formula) if slope is None else slope
-    arms = ArmMeans(moments.columns, moments.n, values, adjusted)
+    return _pieces(replace(moments, slopes=slopes(moments if fitted is None else fitted, formula)), formula, known)
+
+
+def _pieces(arms: ArmMoments, formula: Formula, known: FloatArray | None) -> AnyArray:
     difference = formula.measure == "difference"
     with np.errstate(divide="ignore", invalid="ignore"):
         if difference:
-            predicted, bottom = arms.overall("f"), np.ones(moments.n.shape[:-1])
+            predicted, bottom = arms.overall("f"), np.ones(arms.n.shape[:-1])
         elif formula.outcomes:
-            predicted, bottom = COLLAPSES[formula.collapse][1](arms), arms.mean(CONTROL, "y")
+            predicted, bottom = COLLAPSES[formula.collapse][1](arms), arms.arm_mean(CONTROL, "y")
         else:
             bottom = arms.overall("h")
             predicted = arms.overall("hf") if formula.collapse == "normalized" else arms.overall("f") * bottom
         if known is not None:
             return np.stack([predicted, bottom * known[..., 0], bottom])
-        treated = arms.mean(TREATED, "y")
-        return np.stack([predicted, treated - arms.mean(CONTROL, "y") if difference else treated, bottom])
+        treated = arms.arm_mean(TREATED, "y")
+        return np.stack([predicted, treated - arms.arm_mean(CONTROL, "y") if difference else treated, bottom])
 
 
 def gradients(moments: ArmMoments, formula: Formula, known: FloatArray | None = None) -> FloatArray:
@@ -220,11 +192,11 @@ def gradients(moments: ArmMoments, formula: Formula, known: FloatArray | None = 
     Complex steps, f(x + ih) = f(x) + ih f'(x): exact to rounding, because nothing cancels.
     """
     step, gradient = 1e-150, np.zeros((3, *moments.mean.shape))  # far below any unit of the outcome
-    slope = slopes(moments, formula)
+    adjusted = slopes(moments, formula)
     for place in np.ndindex(moments.mean.shape[-2:]):
         means = moments.mean.astype(complex)
         means[..., *place] += 1j * step
-        gradient[..., *place] = pieces(moments, formula, known, moments, means, slope).imag / step
+        gradient[..., *place] = _pieces(replace(moments, mean=means, slopes=adjusted), formula, known).imag / step
     return gradient
 
 

@@ -387,9 +387,8 @@ def _influence(values: FloatArray, lines: ExperimentRows, moments: ArmMoments, g
     """
     ((group, _),) = lines.groups
     arm, stratum = lines.arm, lines.stratum
-    assert stratum is not None
     n = np.maximum(moments.n, 1e-300)
-    if not stratum.any():
+    if stratum is None or not stratum.any():
         centered = values - moments.mean[group, arm]
         return np.einsum("lk,lk->l", gradient[group, arm], centered) / n[group, arm]
     width = int(stratum.max()) + 1
@@ -399,6 +398,7 @@ def _influence(values: FloatArray, lines: ExperimentRows, moments: ArmMoments, g
     mean = np.stack(sums, -1) / np.maximum(mass, 1e-300)[..., None]
     owner = np.arange(cells) // width
     within = np.einsum("lk,lk->l", gradient[group, arm], values - mean[cell, arm]) / n[group, arm]
+    assert lines.chance is not None
     # A row of a stratum moves the stratum's share, and with it the means of both arms. A row has mass 1 / chance.
     between = (np.einsum("cak,cak->ca", gradient[owner], mean - moments.mean[owner]) / n[owner]).sum(-1)
     return np.asarray(within + between[cell] * lines.chance)

@@ -351,25 +351,24 @@ def equal_errors(error: Effect, bias: Effect, few: BoolArray, used: BoolArray) -
     if not few.any():
         return welch_q(value, error.standard_error[used] ** 2, np.asarray(error.df)[used])
 
-    def q(common: float) -> float:
-        with np.errstate(invalid="ignore"):
-            root, df = error.root(common)[used], np.asarray(error.df)[used]
-        return float((normal_quantile(t_sf(root, df), t_sf(-root, df)) ** 2).sum())
-
-    ends = float(value.min()), float(value.max())
+    q, ends = partial(_total_square, error, used), (float(value.min()), float(value.max()))
     total = q(ends[0]) if ends[0] == ends[1] else float(optimize.minimize_scalar(q, bounds=ends, method="bounded").fun)
     return total / (k - 1), float(special.chdtrc(k - 1, total))
 
 
 def all_zero(error: Effect, used: BoolArray) -> tuple[float, float]:
     """The mean of the squared normal quantiles of all ``used`` errors at 0, and the p-value of "all errors are 0"."""
-    k = int(used.sum())
-    if not k:
+    if not (k := int(used.sum())):
         return np.nan, np.nan
-    with np.errstate(invalid="ignore"):
-        root, df = error.root(0.0)[used], np.broadcast_to(error.df, used.shape)[used]
-    total = float((normal_quantile(t_sf(root, df), t_sf(-root, df)) ** 2).sum())
+    total = _total_square(error, used, 0.0)
     return total / k, float(special.chdtrc(k, total))
+
+
+def _total_square(error: Effect, used: BoolArray, null: float) -> float:
+    """The sum over the ``used`` groups of the squared normal quantiles of their p-values."""
+    with np.errstate(invalid="ignore"):
+        root, df = error.root(null)[used], np.broadcast_to(error.df, used.shape)[used]
+    return float((normal_quantile(t_sf(root, df), t_sf(-root, df)) ** 2).sum())
 
 
 def welch_q(error: FloatArray, variance: FloatArray, df: FloatArray) -> tuple[float, float]:

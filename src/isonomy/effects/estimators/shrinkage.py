@@ -14,7 +14,7 @@ Corrections are found on one half of the rows and judged on the other, so that n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, cast
 
@@ -26,7 +26,6 @@ from isonomy.effects.estimators.errors import Errors, errors_of, under_design
 from isonomy.effects.estimators.events import events_behind, skewed_tails
 from isonomy.effects.estimators.moments import Clustered, Sums, draw_moments
 from isonomy.errors import UsageError, choose
-from isonomy.frames.design import Clusters, Design
 from isonomy.inference.effect import Wald
 from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.status import Status
@@ -249,6 +248,10 @@ def factor(strategy: Strategy, detected: Detected, alpha: float = 0.05) -> Float
 
 # Corrections found on one half of the rows and judged on the other, or each on people of its own.
 
+# Random parts that the rows are spread over. A half of the rows is a half of the parts, so the table is read once for
+# all splits; a multiple of 4, because halves may be halved again.
+BUCKETS = 20
+
 
 @dataclass(frozen=True)
 class Heldout(Option):
@@ -266,9 +269,6 @@ class Heldout(Option):
         Steps 5 to 7 of the paper's Algorithm 1: within each half, predicted effects come from one half of the rows and
         observed effects from the other, and every replicate is divided anew; "swapped" averages over both ways round
         (Appendix E). It is not needed, because variances count the covariance of the two.
-    buckets : int, default 20
-        Random parts that the rows are spread over: an even number, and a multiple of 4 with ``split``. A half of the
-        rows is a half of the parts, so the table is read once, whatever the number of splits.
     """
 
     name: ClassVar[str] = "heldout"
@@ -276,15 +276,6 @@ class Heldout(Option):
     resamples: Annotated[int, Number(least=2, most=100_000, whole=True)] = 50
     over: Literal["cells", "rows"] = "cells"
     split: Literal["independent", "swapped"] | None = None
-    buckets: Annotated[int, Number(least=2, most=1_000, whole=True)] = 20
-
-    def __post_init__(self) -> None:
-        Option.__post_init__(self)
-        parts = 2 if self.split is None else 4
-        if self.buckets % parts:
-            raise UsageError(
-                f"buckets: {self.buckets!r} is not allowed with split={self.split!r}; give a multiple of {parts}."
-            )
 
 
 @dataclass(frozen=True)
@@ -329,13 +320,11 @@ def judged(sums: Sums, formula: Formula, least: float, known: FloatArray | None 
     if known is not None:
         return errors
     if isinstance(sums, Clustered):
-        ((group, groups),) = sums.lines.groups
-        rows, mass, size = np.bincount(group, minlength=groups).astype(float), sums.lines.weight, sums.cluster.size
-        if size:  # with fewer clusters than buckets a half may have none
-            design = Design(mass, mass**2, mass**4, np.ones(size), Clusters.from_rows(sums.cluster, mass))
-            zero, half = np.zeros(size, dtype=np.intp), np.full(size, 0.5)
-            lines = replace(sums.lines, design=design, stratum=zero, chance=half)
-            errors = under_design(errors, lines, formula, moments)[0]
+        ((group, groups),), design = sums.lines.groups, sums.lines.design
+        assert design is not None
+        rows = np.bincount(group, design.rows, groups).astype(float)
+        if group.size:  # with fewer clusters than buckets a half may have none
+            errors = under_design(errors, sums.lines, formula, moments)[0]
     few = events_behind(errors, sums, formula, rows=rows) < least
     return errors.without(few | sums.constant_arm, Status.FEW_EVENTS)
 
@@ -393,9 +382,9 @@ def less_bias(
 
     ``decrease``: of the mean over groups of the squared bias on held-out rows, averaged over splits and swaps; it
     estimates that average without bias. Its law under the null is simulated for groups whose errors are normal. Their
-    true errors are as large a share of the detected ones as leaves the strategy without a gain on average: the variance
-    of a gain grows with the errors, so one at the estimates themselves would be too large. The law is Pearson's type
-    III with the simulated moments. Partitions describe the same people, so their gains are added in their order.
+    true errors are the share of the detected errors at which the strategy gains nothing on average: the variance of a
+    gain grows with the errors, so that at the estimates themselves would be too large. The law is Pearson's type III
+    with the simulated moments. Partitions describe the same people, so their gains are added in their order.
     """
     groups = sum(model.named for model in models)
     if not decrease > 0:
