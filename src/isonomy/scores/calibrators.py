@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, TransformerMixin, clone
 from sklearn.model_selection import GroupKFold, cross_val_predict
 from sklearn.utils import Tags, _safe_indexing
-from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, has_fit_parameter, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, has_fit_parameter
 
 from isonomy.errors import UsageError
 from isonomy.frames import open_source
@@ -28,10 +28,8 @@ from isonomy.frames.estimators import (
     about,
     as_tuple,
     column_of,
-    crossed_levels,
     eager,
     known_columns,
-    levels,
     outcomes,
     read_columns,
     refuse_empty,
@@ -146,13 +144,9 @@ class ScoredByModel(GroupEstimator):
             raise UsageError(
                 f"score_column: {self.score_column!r} has no effect with an estimator, which makes scores."
             )
-        frame = eager(X)
-        refuse_empty(frame)
-        if reset:
-            validate_data(self, X, skip_check_array=True)
-        groups = as_tuple(self.groups)
+        columns, frame = self._columns(X, (), reset=reset), eager(X)
         people = [column for column in (self.user, getattr(self, "cluster", None)) if column is not None]
-        taken = known_columns(self, X, (*groups, *people))
+        taken = known_columns(self, X, (*as_tuple(self.groups), *people))
         if frame is None:
             table = np.asarray(X)
             features: object = np.delete(table, [int(column) % table.shape[1] for column in taken], axis=1)
@@ -160,16 +154,8 @@ class ScoredByModel(GroupEstimator):
             named = {column if isinstance(column, str) else frame.columns[column] for column in taken}
             seen = [str(name) for name in getattr(self, "feature_names_in_", frame.columns)]
             features = frame.select([name for name in seen if name not in named]).to_native()
-        read = [column_of(frame if frame is not None else table, name, "groups") for name in taken[: len(groups)]]
-        user = (
-            None
-            if not reset or self.user is None
-            else column_of(table if frame is None else frame, taken[len(groups)], "user")
-        )
-        codes = None if user is None else user_codes(user, "user")
-        score = self._responses(features) if not reset else self._out_of_fold(features, y, sample_weight, codes)
-        crossed, keys = crossed_levels([levels(values, "groups") for values in read], score.size)
-        return Columns(score[:, None], crossed, keys, codes)
+        score = self._out_of_fold(features, y, sample_weight, columns.user) if reset else self._responses(features)
+        return replace(columns, numbers=score[:, None])
 
     def _out_of_fold(self, features: object, y: object, sample_weight: object, user: IntArray | None) -> FloatArray:
         """Fit the estimator, and score every row by a model of the other folds; rows without an outcome by it."""
