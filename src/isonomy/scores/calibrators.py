@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, TransformerMixin, clone
@@ -44,13 +44,12 @@ from isonomy.options import Alpha, Draws, Finite, Fraction, Number, Positive, Se
 from isonomy.scores import words
 from isonomy.scores.read import Level, threshold_of_each
 from isonomy.scores.smoothing.kernels import Axis
-from isonomy.scores.smoothing.maps import Calibration, Model, each_predicted, fit_map, fit_surface, identity, onto
+from isonomy.scores.smoothing.maps import Calibration, Map, each_predicted, fit_map, fit_surface, identity, onto
 from isonomy.scores.smoothing.targets import Direction, Target
 from isonomy.scores.thresholds import Change, ThresholdsPlan, decide, estimate, read
 
 Size = Annotated[float, Number(least=0)]
 Named = Mapping[str, Hashable] | Mapping[int, Hashable] | Sequence[Hashable]  # a group, by column or in their order
-M = TypeVar("M")
 # Options a method does not read, with their defaults: another value is refused rather than ignored.
 _UNUSED: dict[Calibration, dict[str, object]] = {
     "binning": {"bandwidth": None},
@@ -63,7 +62,7 @@ _UNUSED: dict[Calibration, dict[str, object]] = {
 
 
 class GroupEstimator(Renamed):
-    """A mixin: one model for each group that has enough users, and one for everybody."""
+    """A mixin: one function for each group that has enough users (``calibrators_``), and one for everybody."""
 
     moved: ClassVar[Mapping[str, str]] = {"group_columns": "groups=", "user_column": "user="}
     groups: Column | Sequence[Column]
@@ -88,32 +87,29 @@ class GroupEstimator(Renamed):
                 f"y: {len(y)} rows for {len(columns.numbers)} rows of X (inconsistent numbers of samples)."
             )
 
-    def _fit_groups(self, columns: Columns, vote: Votes, fit: Callable[[IntArray], M]) -> tuple[M, dict[Key, M]]:
-        """The model of everybody, and that of each group with at least ``min_size`` votes.
-
-        ``fit`` makes a model of the rows it is given; rows without a vote are left out.
-        """
+    def _fit_groups(self, columns: Columns, vote: Votes, fit: Callable[[IntArray], Map]) -> None:
+        """``fit`` returns the function of the rows it is given; rows without a vote are left out."""
         counted = vote.weighted > 0
         if not counted.any():
             raise ValueError("sample_weight: every weight is zero; nothing is left to fit.")
-        pooled = fit(np.flatnonzero(counted))
-        models: dict[Key, M] = {(): pooled} if columns.keys == ((),) else {}
+        self.pooled_ = fit(np.flatnonzero(counted))
+        self.calibrators_: dict[Key, Map] = {(): self.pooled_} if columns.keys == ((),) else {}
         for number, key in enumerate(columns.keys):
             members = columns.group == number
             if key and vote.among(members).sum() >= max(self.min_size, np.finfo(float).tiny):
-                models[key] = fit(np.flatnonzero(members & counted))
+                self.calibrators_[key] = fit(np.flatnonzero(members & counted))
         self.groups_ = columns.keys
-        self.pooled_groups_ = tuple(key for key in columns.keys if key not in models)
-        return pooled, models
+        self.pooled_groups_ = tuple(key for key in columns.keys if key not in self.calibrators_)
 
-    def _predict_groups(self, columns: Columns, predict: Callable[[Key, FloatArray], FloatArray]) -> FloatArray:
-        """Predictions group by group; warns about groups not seen in fit, which get the model of everybody."""
+    def _predict_groups(self, columns: Columns, scores: FloatArray) -> FloatArray:
+        """Predictions group by group; warns about groups not seen in fit, which get the function of everybody."""
         unknown = [key for key in columns.keys if key not in set(self.groups_)]
         if unknown:
             warnings.warn(words.unseen_groups(unknown, "pooled"), UserWarning, stacklevel=3)
         members = [columns.group == number for number in range(len(columns.keys))]
-        parts = [predict(key, columns.numbers[rows]) for key, rows in zip(columns.keys, members, strict=True)]
-        predicted = np.empty((len(columns.numbers), *parts[0].shape[1:])) if parts else np.empty(0)
+        functions = [self.calibrators_.get(key, self.pooled_) for key in columns.keys]
+        parts = [function(scores[rows]) for function, rows in zip(functions, members, strict=True)]
+        predicted = np.empty((len(scores), *parts[0].shape[1:])) if parts else np.empty(0)
         for rows, part in zip(members, parts, strict=True):
             predicted[rows] = part
         return predicted
@@ -309,9 +305,7 @@ class GroupCalibrator(ScoredByModel, TransformerMixin, RegressorMixin, BaseEstim
         # Between two score scales a curve need not be an outcome: bounds would only map unlike scores onto one.
         options: Any = {name: getattr(self, name) for name in ("method", "bins", "bandwidth", "monotone")}
         options |= {"axis": axis, "bounded": self.onto is None}
-        self.pooled_, self.calibrators_ = self._fit_groups(
-            columns, vote, lambda rows: fit_map(score[rows], outcome[rows], vote.among(rows), **options)
-        )
+        self._fit_groups(columns, vote, lambda rows: fit_map(score[rows], outcome[rows], vote.among(rows), **options))
         if self.onto is not None:
             target = self._target(self.onto)
             mapped = onto(self.calibrators_[target], score[counted], vote.weighted[counted], axis)
@@ -326,7 +320,7 @@ class GroupCalibrator(ScoredByModel, TransformerMixin, RegressorMixin, BaseEstim
         """
         check_is_fitted(self)
         columns = self._scored(X, reset=False)
-        return self._predict_groups(columns, lambda key, s: self.calibrators_.get(key, self.pooled_)(s[:, 0]))
+        return self._predict_groups(columns, columns.numbers[:, 0])
 
     def transform(self, X: object) -> FloatArray:
         """Calibrated scores as a column, for the next step of a pipeline."""
@@ -383,8 +377,8 @@ class MultiObjectiveCalibrator(GroupEstimator, TransformerMixin, MultiOutputMixi
 
     Attributes
     ----------
-    groups_, pooled_groups_, models_, pooled_
-        As in `GroupCalibrator`; a model predicts all outcomes.
+    groups_, pooled_groups_, calibrators_, pooled_
+        As in `GroupCalibrator`; a function predicts all outcomes.
 
     Notes
     -----
@@ -442,14 +436,14 @@ class MultiObjectiveCalibrator(GroupEstimator, TransformerMixin, MultiOutputMixi
         self._same_length(values, columns)
         vote = votes(columns, sample_weight)
 
-        def model(rows: IntArray) -> Model:
+        def surface(rows: IntArray) -> Map:
             scores, observed, weight = columns.numbers[rows], values[rows], vote.among(rows)
             if self.estimator is None:
-                return Model(fit_surface(scores, observed, weight, self.bandwidth))
+                return fit_surface(scores, observed, weight, self.bandwidth)
             fitted = [clone(self.estimator).fit(scores, outcome, sample_weight=weight) for outcome in observed.T]
-            return Model(partial(each_predicted, fitted))
+            return partial(each_predicted, fitted)
 
-        self.pooled_, self.models_ = self._fit_groups(columns, vote, model)
+        self._fit_groups(columns, vote, surface)
         self.n_outputs_ = values.shape[1]
         return self
 
@@ -457,7 +451,7 @@ class MultiObjectiveCalibrator(GroupEstimator, TransformerMixin, MultiOutputMixi
         """Calibrated scores, one column per outcome, from the score and group columns alone."""
         check_is_fitted(self)
         columns = self._columns(X, self._score_columns(X, self.n_outputs_), reset=False)
-        calibrated = self._predict_groups(columns, lambda key, s: self.models_.get(key, self.pooled_).predict(s))
+        calibrated = self._predict_groups(columns, columns.numbers)
         return calibrated[:, 0] if self._flat else calibrated
 
     def transform(self, X: object) -> FloatArray:

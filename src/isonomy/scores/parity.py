@@ -13,7 +13,7 @@ from isonomy.frames import Groups, Request
 from isonomy.inference import Verdict, overall
 from isonomy.inference.multiplicity import smallest
 from isonomy.numerics import tails
-from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.options import Alpha, Also, Column, Number, Positive, RowOptions, Seeded, Tolerance, Whole
 from isonomy.results import Columns, Note, column, open_call, question
 from isonomy.results.columns import join_tables
@@ -337,24 +337,21 @@ def band(
     pair: Pair,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    chosen, test = list(pair), TESTS.get(plan.method, "points")
+    residual, test = plan.method == "residual", TESTS.get(plan.method, "points")
     bounds = (-1.0, 1.0) if table.binary else (-np.inf, np.inf)
     adjust = plan.adjust or ("bonferroni" if plan.published else "sup-t")
+    average, parabola = (replace(smoother, degree=degree) for degree in (0, 2))
+    pooled = robust = path = None
+    usable = _averaged(fit)[list(pair)].all(axis=0)
+    if not plan.published:
+        pooled = comparisons.pool(table, pair, bandwidth, comparisons.RESIDUAL if residual else comparisons.POOLED)
+        usable = comparisons.supported(table, pair, pooled, smoother, fit)
+    if pooled is None or residual:
+        contrast = comparisons.means(table, pair, pooled, average, fit.users[list(pair)])
+    else:
+        contrast, robust = (comparisons.orthogonal(table, pair, pooled, each) for each in (average, parabola))
+        path = None if test == "points" else comparisons.walk(table, pair, pooled, plan.within(table), plan.alpha)
     judgment = comparisons.Judgment(adjust, plan.alpha, plan.tolerance, plan.resamples, bounds, test)
-    average = replace(smoother, degree=0)
-    if plan.published:
-        contrast = comparisons.means(table, pair, None, average, fit.users[chosen])
-        return judgment.band(table, pair, contrast, None, np.all(_averaged(fit)[chosen], axis=0), None, rng)
-    residual = plan.method == "residual"
-    pooled = comparisons.pool(table, pair, bandwidth, comparisons.RESIDUAL if residual else comparisons.POOLED)
-    usable = comparisons.supported(table, pair, pooled, smoother, fit)
-    if residual:
-        contrast = comparisons.means(table, pair, pooled, average, fit.users[chosen])
-        return judgment.band(table, pair, contrast, None, usable, None, rng)
-    contrast, robust = (
-        comparisons.orthogonal(table, pair, pooled, replace(smoother, degree=degree)) for degree in (0, 2)
-    )
-    path = None if test == "points" else comparisons.walk(table, pair, pooled, plan.within(table), plan.alpha)
     return judgment.band(table, pair, contrast, robust, usable, path, rng)
 
 
@@ -451,12 +448,7 @@ class ParityResult(OrderedEvidence, OutcomeEvidence):
 
     def key_line(self) -> int | None:
         """The difference that the findings report for the pair with the smallest p-value."""
-        best = np.where(np.isfinite(self.se), self.pair_adjusted_pvalue, np.nan)
-        if np.isnan(best).all():
-            return None
-        first = int(np.nanargmin(best))
-        pair = np.flatnonzero([self.keys()[i][:3] == self.keys()[first][:3] for i in range(len(self.groups))])
-        return int(pair[self._shown_first(pair)])
+        return min(self._clearest(), key=lambda i: float(self.pair_adjusted_pvalue[i]), default=None)
 
     def findings(self) -> tuple[str, ...]:
         """Each table's test, its largest differences, and its order; what decides the verdict comes first."""
@@ -482,19 +474,19 @@ class ParityResult(OrderedEvidence, OutcomeEvidence):
         overview = words.parity_table(self, lines, known)
         if not known.size:
             return [overview, words.NOWHERE]
-        clearest = [
-            int(pair[self._shown_first(pair)])
-            for pair in np.split(lines, np.flatnonzero(np.isin(lines, self.starts()))[1:])
-            if np.isfinite(self.se[pair]).any() and not np.isnan(self.pair_adjusted_pvalue[pair[0]])
-        ]
+        clearest = [i for i in self._clearest() if self.tables[i] == table]
         clearest.sort(key=lambda i: (self.verdicts[i] is not verdict, self.pair_adjusted_pvalue[i]))
         return [overview, *(words.parity_pair(self, i) for i in clearest[:MOST_PAIRS])]
 
-    def _shown_first(self, pair: IntArray) -> int:
-        """The place of the largest difference that was shown at a single score; if there is none, of the largest."""
-        size = np.where(np.isfinite(self.se[pair]), np.abs(self.disparity[pair]), np.nan)
-        shown = np.where(self.adjusted_pvalue[pair] <= self.alpha, size, np.nan)
-        return int(np.nanargmax(size if np.isnan(shown).all() else shown))
+    def _clearest(self) -> list[int]:
+        """The largest difference of each pair tested: of those shown at a single score, if there are any, else of all.
+        """
+        known = np.isfinite(self.se) & ~np.isnan(self.pair_adjusted_pvalue)
+        shown, clearest = known & (self.adjusted_pvalue <= self.alpha), []
+        for pair in np.split(np.arange(known.size), self.starts()[1:]):
+            lines = pair[shown[pair]] if shown[pair].any() else pair[known[pair]]
+            clearest += [int(lines[np.argmax(np.abs(self.disparity[lines]))])] if lines.size else []
+        return clearest
 
     def plot(self) -> alt.TopLevelMixin:
         """Curves with intervals, and differences with their bands and the null."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -139,13 +138,6 @@ def mean_and_deviation(score: FloatArray, vote: FloatArray) -> tuple[float, floa
 # ---- surfaces
 
 GRID = {1: 201, 2: 41, 3: 21}  # knots per score, by number of scores: values in between are interpolated
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Model:
-    """The model of a group: expected outcomes, one column each."""
-
-    predict: Map
 
 
 def interpolated(knots: tuple[FloatArray, ...], values: FloatArray, scores: FloatArray) -> FloatArray:
