@@ -70,10 +70,16 @@ def test_many_rows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         composite_parity(two_scores(100), **ROLES)
 
 
-def test_better_weights_and_joint_calibration_as_computed_by_hand() -> None:
-    """Against plain least squares with a sandwich over users, and Hotelling's law of Y - S times a quadratic basis."""
+@pytest.mark.parametrize("tenths", [False, True])
+def test_better_weights_and_joint_calibration_as_computed_by_hand(tenths: bool) -> None:
+    """Against plain least squares with a sandwich over users, and Hotelling's law of Y - S times a quadratic basis.
+
+    ``tenths``: scores that equal some outcomes; these people count, although they add nothing to the sums.
+    """
     data = two_scores(400, slope=0.8)
     size = data["g"].size
+    if tenths:
+        data |= {name: np.round(data[name] * 4) / 4 for name in ("a", "b")}
     data |= {"m": np.arange(size) // 2}
     used = np.array([2.0, 1.0])
     result = composite_parity(data, **ROLES, user="m", weights=used.tolist())

@@ -384,11 +384,11 @@ def jointly(votes: RowVotes, plan: CompositePlan) -> dict[str, Any]:
     lines = np.ones(vote.size) if votes.lines is None else votes.lines
 
     def by_person(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """What each independent person adds to some sums, and how many people add the same."""
+        """What each independent person adds to some sums, and how many people with a vote add the same."""
         if votes.user is None:
-            return values * (vote / lines)[:, None], lines
+            return values * (vote / lines)[:, None], lines * (vote > 0)
         people = np.column_stack([np.bincount(votes.user, vote * column) for column in values.T])
-        return people.astype(np.float64), np.ones(len(people))
+        return people.astype(np.float64), (np.bincount(votes.user, vote) > 0).astype(np.float64)
 
     scaled = (scores - vote @ scores) / np.maximum(scores.std(axis=0), 1e-12)
     products = [scaled[:, [k]] * scaled[:, k:] for k in range(len(names))]
@@ -417,7 +417,7 @@ def hotelling(values: FloatArray, people: FloatArray) -> float:
 
     ``people``: how many have each line of ``values``.
     """
-    n = float(people @ np.any(values != 0, axis=1))
+    n = float(people.sum())
     if n < USERS * values.shape[1]:
         return np.nan
     center = people @ values / n
