@@ -28,25 +28,15 @@ from isonomy.scores import words
 from isonomy.scores.pairs import (
     MOST_PAIRS,
     OrderedEvidence,
+    OrderedPlan,
     PairEvidence,
     Reversal,
     conclude_parity,
     line_status,
     pair_lines,
-    pair_starts,
 )
 from isonomy.scores.read import Level, RowVotes, ScorePlan, ScoreRows, read_votes, table_groups
-from isonomy.scores.smoothing.comparisons import (
-    fit_curves,
-    interval_means,
-    judge,
-    ordering,
-    orthogonal,
-    pool,
-    span,
-    supported,
-    walk,
-)
+from isonomy.scores.smoothing import comparisons
 from isonomy.scores.smoothing.kernels import BINS, Smoother
 from isonomy.scores.smoothing.moments import Pair, VoteMoments
 
@@ -167,13 +157,12 @@ def composite_parity(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CompositePlan(ScorePlan):
+class CompositePlan(OrderedPlan):
     """The call, and what follows from it and the schema. Rows are read once for all weights, in a separate pass."""
 
     outcomes: str | Sequence[str]
     scores: str | Sequence[str]
     weights: Sequence[float] | None
-    order: bool | float | None
 
     def __post_init__(self) -> None:
         outcomes, scores = self.columns
@@ -211,14 +200,6 @@ class CompositePlan(ScorePlan):
         last = STEPS[scores] + scores - 1
         bars = combinations(range(last), scores - 1)
         return np.array([np.diff((-1, *bar, last)) - 1 for bar in bars], dtype=np.float64) / STEPS[scores]
-
-    @property
-    def order_tested(self) -> bool:
-        return self.order is None or bool(self.order)
-
-    @property
-    def order_tolerance(self) -> float | None:
-        return self.tolerance if self.order is None or isinstance(self.order, bool | np.bool_) else float(self.order)
 
 
 # ---- read
@@ -283,7 +264,7 @@ def worst_order(composites: Sequence[VoteMoments], plan: CompositePlan, rng: np.
     labels = [group.label for group in composites[0].groups]
     options = (labels, plan.order_tolerance, plan.alpha, plan.resamples)
     tests = [
-        ordering(interval_means(table), *options, draws)
+        comparisons.ordering(comparisons.interval_means(table), *options, draws)
         for table, draws in zip(composites, rng.spawn(len(composites)), strict=True)
     ]
     worst = min(tests, key=lambda test: np.nan_to_num(test["pvalue"], nan=2.0))
@@ -306,16 +287,19 @@ def under_weights(table: VoteMoments, pair: Pair, plan: CompositePlan) -> dict[s
     grid = table.default_grid
     bandwidth = table.bandwidth(None, grid)
     smoother = Smoother(grid, bandwidth.widths(grid), 0)
-    pooled = pool(table, pair, bandwidth)
-    near = supported(table, pair, pooled, smoother, fit_curves(table, smoother))
-    contrast, path = orthogonal(table, pair, pooled, smoother), walk(table, pair, pooled, alpha=plan.alpha)
+    pooled = comparisons.pool(table, pair, bandwidth)
+    near = comparisons.supported(table, pair, pooled, smoother, comparisons.fit_curves(table, smoother))
+    contrast, path = (
+        comparisons.orthogonal(table, pair, pooled, smoother),
+        comparisons.walk(table, pair, pooled, alpha=plan.alpha),
+    )
     covariance, effect = contrast.law(table, pair, near, plan.alpha)
     usable = np.isfinite(np.diagonal(covariance))
     low, high = effect.band(tails.normal_isf(plan.alpha, sides="one"))
     steps = path.functionals if path.known else (np.empty((2, BINS, 0)),) * 2
     sides = zip(contrast.functionals, steps, strict=True)
     return {
-        "score": np.abs(judge(effect, plan.tolerance)[0][usable]),
+        "score": np.abs(comparisons.judge(effect, plan.tolerance)[0][usable]),
         "difference": effect.value[usable],
         "estimated": effect.value[np.isfinite(effect.value)],
         "ends": (low[usable].min(), high[usable].max()) if usable.any() else (np.nan, np.nan),
@@ -366,7 +350,7 @@ def uniform(
             spread = scale[place][many:]
             # The variance of the steps is small where events are few by chance.
             factor = max(1.0, part["least"] / max(float(np.sum(spread**2)), np.finfo(float).tiny)) ** 0.5
-            tests.append((part["walk"], span(np.cumsum(factor * spread * z[:, place][:, many:], axis=1))))
+            tests.append((part["walk"], comparisons.span(np.cumsum(factor * spread * z[:, place][:, many:], axis=1))))
         if tests:
             smallest_test = min(float(resampling.resampled_pvalues(s, np.sort(law))) for s, law in tests)
             least = np.min([resampling.drawn_pvalues(law, s) for s, law in tests], axis=0)
@@ -434,18 +418,9 @@ def hotelling(values: FloatArray, people: FloatArray) -> float:
 
 def decide(columns: Mapping[str, Any], orders: Sequence[Reversal], plan: CompositePlan) -> dict[str, Any]:
     """All pairs of all tables adjusted together; the p-value of a pair is already for all weights."""
-    starts = pair_starts(columns["tables"], columns["groups"], columns["opposite"])
-    ends = np.fmin.reduceat(columns["pointwise_low"], starts), np.fmax.reduceat(columns["pointwise_high"], starts)
-    tolerances = (plan.tolerance, plan.order_tolerance)
-    pairs, tests, verdict = conclude_parity(columns["pair_pvalue"][starts], ends, orders, tolerances, plan.alpha)
-    many = len(plan.composites)
-    return {
-        "status": line_status(columns["disparity"], columns["pvalues"]),
-        "adjusted_pvalue": np.repeat(pairs.adjusted, many),
-        "verdicts": tuple(verdict for verdict in pairs.verdicts for _ in range(many)),
-        "verdict": verdict,
-        "orders": tests,
-    }
+    adjusted, verdicts = conclude_parity(columns, orders, plan, every=False)
+    status = line_status(columns["disparity"], columns["pvalues"])
+    return {"status": status, "adjusted_pvalue": adjusted, **verdicts}
 
 
 # ---- evidence

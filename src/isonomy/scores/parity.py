@@ -21,13 +21,13 @@ from isonomy.scores import words
 from isonomy.scores.pairs import (
     MOST_PAIRS,
     OrderedEvidence,
+    OrderedPlan,
     OutcomeEvidence,
     PairEvidence,
     Reversal,
     conclude_parity,
     line_status,
     pair_lines,
-    pair_starts,
 )
 from isonomy.scores.read import Level, ScorePlan, ScoreSums, read_sums
 from isonomy.scores.smoothing import comparisons
@@ -203,11 +203,10 @@ def predictive_parity(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ParityPlan(ScorePlan):
+class ParityPlan(OrderedPlan):
     method: str
     kernel: Kernel
     adjust: comparisons.Adjustment | None
-    order: bool | float | None
 
     def __post_init__(self) -> None:
         ScorePlan.__post_init__(self)
@@ -245,11 +244,6 @@ class ParityPlan(ScorePlan):
     @property
     def order_tested(self) -> bool:
         return not (self.published or self.single) if self.order is None else bool(self.order)
-
-    @property
-    def order_tolerance(self) -> float | None:
-        """How much better outcomes at lower scores may be."""
-        return self.tolerance if self.order is None or isinstance(self.order, bool | np.bool_) else float(self.order)
 
     def within(self, table: VoteMoments) -> BoolArray | None:
         """The sites to which a grid limits the test, up to rounding; None: all."""
@@ -306,20 +300,14 @@ def compare(table: VoteMoments, plan: ParityPlan, rng: np.random.Generator) -> d
     half = float(tails.normal_isf(plan.alpha)) * robust.errors(table)
     curves = {"": fit.beta[0], "_low": robust.beta[0] - half, "_high": robust.beta[0] + half}
     limits = (0.0, 1.0) if table.binary else (-np.inf, np.inf)
-    first, second = np.array(pairs).T
-    columns: dict[str, Any] = {}
-    for end, values in curves.items():
-        shown = np.where(known, np.clip(values, *limits), np.nan)
-        columns |= {f"estimate{end}": shown[first].ravel(), f"reference{end}": shown[second].ravel()}
-    columns["pair_pvalue"] = np.repeat([part.pop("pair_pvalue") for part in bands], grid.size)
-    columns |= {name: np.concatenate([part[name] for part in bands]) for name in bands[0]}
+    sides = {f"estimate{end}": np.where(known, np.clip(values, *limits), np.nan) for end, values in curves.items()}
+    pair_pvalue = np.repeat([part.pop("pair_pvalue") for part in bands], grid.size)
     return {
-        **pair_lines(table, pairs, grid.size),
-        **columns,
+        **pair_lines(table, pairs, grid.size, effective_n=fit.effective, **sides),
+        **{name: np.concatenate([part[name] for part in bands]) for name in bands[0]},
+        "pair_pvalue": pair_pvalue,
         "score": np.tile(grid, len(pairs)),
         "bandwidth": np.tile(smoother.width, len(pairs)),
-        "effective_n": fit.effective[first].ravel(),
-        "reference_effective_n": fit.effective[second].ravel(),
     }
 
 
@@ -359,20 +347,10 @@ def band(
 
 
 def decide(columns: Mapping[str, Any], orders: Sequence[Reversal], plan: ParityPlan) -> dict[str, Any]:
-    starts = pair_starts(columns["tables"], columns["groups"], columns["opposite"])
     # Every score of a given grid has to be within the tolerance; of the default grid only those that are known.
-    least, most = (np.fmin, np.fmax) if plan.points is None else (np.minimum, np.maximum)
-    ends = least.reduceat(columns["pointwise_low"], starts), most.reduceat(columns["pointwise_high"], starts)
-    tolerances = (plan.tolerance, plan.order_tolerance)
-    pairs, tests, verdict = conclude_parity(columns["pair_pvalue"][starts], ends, orders, tolerances, plan.alpha)
-    pair = np.cumsum(np.isin(np.arange(len(columns["tables"])), starts)) - 1
-    return {
-        "status": line_status(columns["disparity"], columns["se"]),
-        "pair_adjusted_pvalue": pairs.adjusted[pair],
-        "verdicts": tuple(pairs.verdicts[k] for k in pair),
-        "verdict": verdict,
-        "orders": tests,
-    }
+    adjusted, verdicts = conclude_parity(columns, orders, plan, every=plan.points is not None)
+    status = line_status(columns["disparity"], columns["se"])
+    return {"status": status, "pair_adjusted_pvalue": adjusted, **verdicts}
 
 
 def notes(sums: ScoreSums, columns: Mapping[str, Any], plan: ParityPlan) -> tuple[Note, ...]:
@@ -479,8 +457,7 @@ class ParityResult(OrderedEvidence, OutcomeEvidence):
         return [overview, *(words.parity_pair(self, i) for i in clearest[:MOST_PAIRS])]
 
     def _clearest(self) -> list[int]:
-        """The largest difference of each pair tested: of those shown at a single score, if there are any, else of all.
-        """
+        """The largest difference of each pair tested: of those shown at a single score, if there are any, else of all."""
         known = np.isfinite(self.se) & ~np.isnan(self.pair_adjusted_pvalue)
         shown, clearest = known & (self.adjusted_pvalue <= self.alpha), []
         for pair in np.split(np.arange(known.size), self.starts()[1:]):
