@@ -78,8 +78,8 @@ def read_columns(
     user: Column | None = None,
     reset: bool,
 ) -> Columns:
-    """Only ``numbers``, the scores (if any), must be numeric. ``reset``: whether this is a fit, which stores the columns
-    of X on the ``estimator``, or a prediction (see `known_columns`).
+    """Only ``numbers``, the scores if any, must be numeric. ``reset``: whether this is a fit, which stores the columns
+    of X on the estimator, or a prediction (see `known_columns`).
     """
     from sklearn.utils.validation import check_array, validate_data
 

@@ -18,26 +18,8 @@ from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, has_fit_parameter
 
 from isonomy.errors import UsageError
-from isonomy.frames import open_source
-from isonomy.frames.estimators import (
-    Column,
-    Columns,
-    Key,
-    Renamed,
-    Votes,
-    about,
-    as_tuple,
-    column_of,
-    eager,
-    known_columns,
-    outcomes,
-    read_columns,
-    refuse_empty,
-    series_of,
-    target,
-    user_codes,
-    votes,
-)
+from isonomy.frames import estimators, open_source
+from isonomy.frames.estimators import Column, Columns, Key, Renamed, Votes, about, as_tuple, eager, outcomes
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from isonomy.numerics.status import Status
 from isonomy.options import Alpha, Draws, Finite, Fraction, Number, Positive, Seeded, check_parameters, checked, resolve
@@ -73,13 +55,13 @@ class GroupEstimator(Renamed):
     def _columns(self, X: object, numbers: Sequence[Column], *, reset: bool) -> Columns:
         """The numbers and groups of X; users are needed by ``fit`` only."""
         groups, user = as_tuple(self.groups), self.user if reset else None
-        return read_columns(self, X, numbers=tuple(numbers), groups=groups, user=user, reset=reset)
+        return estimators.read_columns(self, X, numbers=tuple(numbers), groups=groups, user=user, reset=reset)
 
     def _required(self, y: object) -> object:
         if y is None:
             name = type(self).__name__
             raise UsageError(f"y: This {name} estimator requires y to be passed, but the target y is None.")
-        return target(y)
+        return estimators.target(y)
 
     def _same_length(self, y: FloatArray, columns: Columns) -> None:
         if len(y) != len(columns.numbers):
@@ -142,7 +124,7 @@ class ScoredByModel(GroupEstimator):
             )
         columns, frame = self._columns(X, (), reset=reset), eager(X)
         people = [column for column in (self.user, getattr(self, "cluster", None)) if column is not None]
-        taken = known_columns(self, X, (*as_tuple(self.groups), *people))
+        taken = estimators.known_columns(self, X, (*as_tuple(self.groups), *people))
         if frame is None:
             table = np.asarray(X)
             features: object = np.delete(table, [int(column) % table.shape[1] for column in taken], axis=1)
@@ -296,16 +278,13 @@ class GroupCalibrator(ScoredByModel, TransformerMixin, RegressorMixin, BaseEstim
             raise UsageError("y: Input y contains NaN or infinity.")
         if self.method == "platt" and not np.all((outcome == 0) | (outcome == 1)):
             raise UsageError('method: "platt" needs outcomes of 0 and 1; choose another method.')
-        vote = votes(columns, sample_weight)
+        vote = estimators.votes(columns, sample_weight)
         score, counted = columns.numbers[:, 0], vote.weighted > 0
         axis = Axis.between(float(score[counted].min(initial=np.inf)), float(score[counted].max(initial=-np.inf)))
         if counted.any() and not (axis.unit and self.method == "published"):
             # One score far out must not widen every kernel.
             axis = axis.focused_on(score[counted], vote.weighted[counted])
-        # Between two score scales a curve need not be an outcome: bounds would only map unlike scores onto one.
-        options: Any = {name: getattr(self, name) for name in ("method", "bins", "bandwidth", "monotone")}
-        options |= {"axis": axis, "bounded": self.onto is None}
-        self._fit_groups(columns, vote, lambda rows: fit_map(score[rows], outcome[rows], vote.among(rows), **options))
+        self._fit_groups(columns, vote, lambda rows: fit_map(score[rows], outcome[rows], vote.among(rows), axis, self))
         if self.onto is not None:
             target = self._target(self.onto)
             mapped = onto(self.calibrators_[target], score[counted], vote.weighted[counted], axis)
@@ -415,7 +394,7 @@ class MultiObjectiveCalibrator(GroupEstimator, TransformerMixin, MultiOutputMixi
     def fit(self, X: object, y: object, sample_weight: object = None) -> MultiObjectiveCalibrator:
         """Fit; ``y`` has one column per outcome (a frame, or an array); ``sample_weight`` as in `GroupCalibrator`."""
         check_parameters(self, self.get_params(deep=False))
-        refuse_empty(eager(X))
+        estimators.refuse_empty(eager(X))
         if self.estimator is not None:
             refuse_unfit(self.estimator, "regressor")
             if not has_fit_parameter(self.estimator, "sample_weight"):
@@ -434,7 +413,7 @@ class MultiObjectiveCalibrator(GroupEstimator, TransformerMixin, MultiOutputMixi
             )
         columns = self._columns(X, self._score_columns(X, values.shape[1]), reset=True)
         self._same_length(values, columns)
-        vote = votes(columns, sample_weight)
+        vote = estimators.votes(columns, sample_weight)
 
         def surface(rows: IntArray) -> Map:
             scores, observed, weight = columns.numbers[rows], values[rows], vote.among(rows)
@@ -592,8 +571,8 @@ class GroupThresholds(ScoredByModel, BaseEstimator):
             table["user"] = rows.user
         if self.cluster is not None:
             frame = eager(X)
-            table["cluster"] = user_codes(
-                column_of(np.asarray(X) if frame is None else frame, self.cluster, "cluster"), "cluster"
+            table["cluster"] = estimators.user_codes(
+                estimators.column_of(np.asarray(X) if frame is None else frame, self.cluster, "cluster"), "cluster"
             )
         if y is not None or self.target != "selection_rate":
             outcome = outcomes(np.asarray(self._required(y)).ravel())
@@ -680,7 +659,7 @@ def split_users(user: object, *, held_out: Fraction = 0.5, rng: Seeded = None) -
     >>> split_users(["a", "b", "a", "c", "b"], held_out=0.5, rng=0).sum() in (1, 2, 3)
     True
     """
-    codes = user_codes(series_of(user), "user")
+    codes = estimators.user_codes(estimators.series_of(user), "user")
     size = int(codes.max()) + 1 if codes.size else 0
     if size < 2:
         raise UsageError("user: a split needs at least two users.")

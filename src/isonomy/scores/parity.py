@@ -457,7 +457,7 @@ class ParityResult(OrderedEvidence, OutcomeEvidence):
         return [overview, *(words.parity_pair(self, i) for i in clearest[:MOST_PAIRS])]
 
     def _clearest(self) -> list[int]:
-        """The largest difference of each pair tested: of those shown at a single score, if there are any, else of all."""
+        """The largest difference of each pair tested: of those shown at a single score, if any, else of all."""
         known = np.isfinite(self.se) & ~np.isnan(self.pair_adjusted_pvalue)
         shown, clearest = known & (self.adjusted_pvalue <= self.alpha), []
         for pair in np.split(np.arange(known.size), self.starts()[1:]):

@@ -505,13 +505,6 @@ def target_words(labels: Mapping[str, str]) -> dict[str, str]:
     return {name: phrases.noun(label) if label else TARGETS[name] for name, label in given.items()}
 
 
-def target_headings(metrics: Sequence[str], names: Mapping[str, str]) -> dict[str, str]:
-    columns = {"marginal" if metric == "outcome_at_margin" else metric: names[metric] for metric in metrics}
-    columns["rate"] = names["selection_rate"]
-    ends = {"before": "before", "after": "after", "se": "standard error"}
-    return {f"{name}_{end}": f"{called} {text}" for name, called in columns.items() for end, text in ends.items()}
-
-
 def threshold_meaning(options: Mapping[str, object]) -> str:
     """Who counts as selected if thresholds decide, whatever was decided."""
     score, threshold = options.get("score"), options.get("threshold")
