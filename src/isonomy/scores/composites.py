@@ -18,6 +18,7 @@ from scipy import special
 from isonomy.errors import UsageError
 from isonomy.frames import Groups
 from isonomy.inference import Verdict, conclude
+from isonomy.inference.effect import too_skewed
 from isonomy.inference.multiplicity import normal_draws, smallest
 from isonomy.numerics import resampling, tails
 from isonomy.numerics.arrays import FloatArray, IntArray
@@ -377,7 +378,9 @@ def jointly(votes: RowVotes, plan: CompositePlan) -> dict[str, Any]:
     scaled = (scores - vote @ scores) / np.maximum(scores.std(axis=0), 1e-12)
     products = [scaled[:, [k]] * scaled[:, k:] for k in range(len(names))]
     basis = np.column_stack([np.ones(vote.size), scaled, *products])
-    pvalues = [hotelling(*by_person(gap[:, None] * basis)) for gap in (outcomes - scores).T]
+    sums = [by_person(gap[:, None] * basis) for gap in (outcomes - scores).T]
+    binary = np.all(outcomes * (1 - outcomes) == 0, axis=0)
+    pvalues = [hotelling(*part, alpha=None if b else plan.alpha) for part, b in zip(sums, binary, strict=True)]
     decided = conclude(pvalues, alpha=plan.alpha, adjust="holm")
     tests = zip(names, decided.adjusted.tolist(), decided.verdicts, strict=True)
     bread = np.linalg.pinv((scores * vote[:, None]).T @ scores)
@@ -396,20 +399,22 @@ def jointly(votes: RowVotes, plan: CompositePlan) -> dict[str, Any]:
     return columns | {"better": better}
 
 
-def hotelling(values: FloatArray, people: FloatArray) -> float:
+def hotelling(values: FloatArray, people: FloatArray, alpha: float | None = None) -> float:
     """P-value of "the expectations are zero" for independent people, by Hotelling's law; NaN if they are too few.
 
-    ``people``: how many have each line of ``values``.
+    ``people``: how many have each line of ``values``. Nobody's expectation is estimated, and the covariance is that of
+    values divided by 1 - leverage (HC3): a few people far out otherwise raise the sums more than their covariance.
+    ``alpha``: no p-value if a number is too skewed for any law at this level.
     """
-    n = float(people.sum())
-    if n < USERS * values.shape[1]:
+    n, second, third = float(people.sum()), people @ values**2, people @ values**3
+    if n < USERS * values.shape[1] or (alpha is not None and too_skewed(third, second, alpha).any()):
         return np.nan
-    center = people @ values / n
-    covariance = ((values.T * people) @ values - n * np.outer(center, center)) / (n - 1)
-    roots, vectors = np.linalg.eigh(covariance)
+    roots, vectors = np.linalg.eigh((values.T * people) @ values)
     positive = roots > 1e-10 * roots[-1]
-    rank = int(positive.sum())
-    square = n * float(np.sum((center @ vectors[:, positive]) ** 2 / roots[positive]))
+    scaled, rank = values @ (vectors[:, positive] / np.sqrt(roots[positive])), int(positive.sum())
+    wide = scaled / (1 - np.minimum(np.sum(scaled**2, axis=1), comparisons.MOST_LEVERAGE))[:, None]
+    total = people @ scaled
+    square = float(total @ np.linalg.solve((wide.T * people) @ wide, total))
     return float(special.fdtrc(rank, n - rank, square * (n - rank) / (rank * (n - 1))))
 
 
