@@ -378,9 +378,9 @@ def jointly(votes: RowVotes, plan: CompositePlan) -> dict[str, Any]:
     scaled = (scores - vote @ scores) / np.maximum(scores.std(axis=0), 1e-12)
     products = [scaled[:, [k]] * scaled[:, k:] for k in range(len(names))]
     basis = np.column_stack([np.ones(vote.size), scaled, *products])
-    sums = [by_person(gap[:, None] * basis) for gap in (outcomes - scores).T]
-    binary = np.all(outcomes * (1 - outcomes) == 0, axis=0)
-    pvalues = [hotelling(*part, alpha=None if b else plan.alpha) for part, b in zip(sums, binary, strict=True)]
+    gaps, binary = (outcomes - scores).T, np.all(outcomes * (1 - outcomes) == 0, axis=0)
+    alphas = np.where(binary, None, plan.alpha)
+    pvalues = [hotelling(*by_person(gap[:, None] * basis), alpha=a) for gap, a in zip(gaps, alphas, strict=True)]
     decided = conclude(pvalues, alpha=plan.alpha, adjust="holm")
     tests = zip(names, decided.adjusted.tolist(), decided.verdicts, strict=True)
     bread = np.linalg.pinv((scores * vote[:, None]).T @ scores)
@@ -390,32 +390,40 @@ def jointly(votes: RowVotes, plan: CompositePlan) -> dict[str, Any]:
         return columns
     weight, outcome = plan.composites[0], outcomes @ plan.composites[0]
     best = slopes @ weight
-    added, people = by_person((outcome - scores @ best)[:, None] * scores)
-    covariance = bread @ (added.T * people) @ added @ bread
-    square = (best - weight) @ np.linalg.pinv(covariance, rcond=1e-10, hermitian=True) @ (best - weight)
+    covariance, _ = spread(*by_person((outcome - scores @ best)[:, None] * scores))
+    # The best weights leave errors that no score predicts; so do the weights in production under the null hypothesis.
+    sums = by_person((outcome - scores @ weight)[:, None] * scores)
+    pvalue = hotelling(*sums, alpha=None if binary.all() else plan.alpha)
     error, better_error = (float(vote @ (outcome - scores @ w) ** 2) for w in (weight, best))
-    weights, se = tuple(best.tolist()), tuple(np.sqrt(np.diagonal(covariance)).tolist())
-    better = BetterWeights(weights, se, error, better_error, float(special.chdtrc(weight.size, square)))
+    se = np.sqrt(np.diagonal(bread @ covariance @ bread))
+    better = BetterWeights(tuple(best.tolist()), tuple(se.tolist()), error, better_error, pvalue)
     return columns | {"better": better}
 
 
 def hotelling(values: FloatArray, people: FloatArray, alpha: float | None = None) -> float:
     """P-value of "the expectations are zero" for independent people, by Hotelling's law; NaN if they are too few.
 
-    ``people``: how many have each line of ``values``. Nobody's expectation is estimated, and the covariance is that of
-    values divided by 1 - leverage (HC3): a few people far out otherwise raise the sums more than their covariance.
-    ``alpha``: no p-value if a number is too skewed for any law at this level.
+    ``people``: how many have each line of ``values``. ``alpha``: NaN also if a sum is too skewed for any law at it.
     """
     n, second, third = float(people.sum()), people @ values**2, people @ values**3
     if n < USERS * values.shape[1] or (alpha is not None and too_skewed(third, second, alpha).any()):
         return np.nan
-    roots, vectors = np.linalg.eigh((values.T * people) @ values)
-    positive = roots > 1e-10 * roots[-1]
-    scaled, rank = values @ (vectors[:, positive] / np.sqrt(roots[positive])), int(positive.sum())
-    wide = scaled / (1 - np.minimum(np.sum(scaled**2, axis=1), comparisons.MOST_LEVERAGE))[:, None]
-    total = people @ scaled
-    square = float(total @ np.linalg.solve((wide.T * people) @ wide, total))
+    covariance, rank = spread(values, people)
+    sums = people @ values
+    square = float(sums @ np.linalg.pinv(covariance, rcond=1e-10, hermitian=True) @ sums)
     return float(special.fdtrc(rank, n - rank, square * (n - rank) / (rank * (n - 1))))
+
+
+def spread(values: FloatArray, people: FloatArray) -> tuple[FloatArray, int]:
+    """The covariance of sums over people whose values have the expectation zero, and its rank.
+
+    Values are divided by 1 - leverage (HC3): a few people far out otherwise raise the sums more than their covariance.
+    """
+    gram = (values.T * people) @ values
+    inverse, roots = np.linalg.pinv(gram, rcond=1e-10, hermitian=True), np.linalg.eigvalsh(gram)
+    leverage = np.sum((values @ inverse) * values, axis=1)
+    wide = values / (1 - np.minimum(leverage, comparisons.MOST_LEVERAGE))[:, None]
+    return (wide.T * people) @ wide, int((roots > 1e-10 * roots[-1]).sum())
 
 
 # ---- decide

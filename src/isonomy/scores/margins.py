@@ -191,10 +191,11 @@ def estimate(sums: ScoreSums, plan: MarginalPlan) -> dict[str, Any]:
         numbers, difference = at_threshold(table, plan.present, **options)
         outcome = Wald(numbers["estimate"], numbers["estimate_se"])
         ends = zip(("estimate", "estimate_low", "estimate_high"), (outcome.value, *outcome.band(critical)), strict=True)
+        sides = {"effective_n": numbers["effective_n"], **dict(ends)}
         low, high = difference.band(critical)
         tables.append(
             {
-                **pair_lines(table, numbers["pairs"], effective_n=numbers["effective_n"], **dict(ends)),
+                **pair_lines(table, numbers["pairs"], numbers=sides),
                 "disparity": difference.value,
                 "se": difference.standard_error,
                 "ci_low": low,

@@ -30,14 +30,16 @@ SIDES = {
 }
 
 
-def pair_lines(table: VoteMoments, pairs: Sequence[Pair], repeats: int = 1, **numbers: FloatArray) -> dict[str, Any]:
+def pair_lines(
+    table: VoteMoments, pairs: Sequence[Pair], repeats: int = 1, numbers: Mapping[str, FloatArray] | None = None
+) -> dict[str, Any]:
     """The columns about the groups of each line, ``repeats`` lines for each pair.
 
-    ``numbers`` (G, repeats): columns of one group, for either side.
+    ``numbers`` (G, repeats): what each group has of its own, for either side.
     """
     first, second = np.repeat(np.array(pairs), repeats, axis=0).T
     opposite = tuple(table.groups[g] for g in second)
-    sides = {name: values[np.array(pairs).T].reshape(2, -1) for name, values in numbers.items()}
+    sides = {name: values[np.array(pairs).T].reshape(2, -1) for name, values in (numbers or {}).items()}
     return {
         **{name: values[0] for name, values in sides.items()},
         **{SIDES[name]: values[1] for name, values in sides.items()},

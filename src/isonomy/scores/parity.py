@@ -303,7 +303,7 @@ def compare(table: VoteMoments, plan: ParityPlan, rng: np.random.Generator) -> d
     sides = {f"estimate{end}": np.where(known, np.clip(values, *limits), np.nan) for end, values in curves.items()}
     pair_pvalue = np.repeat([part.pop("pair_pvalue") for part in bands], grid.size)
     return {
-        **pair_lines(table, pairs, grid.size, effective_n=fit.effective, **sides),
+        **pair_lines(table, pairs, grid.size, {"effective_n": fit.effective, **sides}),
         **{name: np.concatenate([part[name] for part in bands]) for name in bands[0]},
         "pair_pvalue": pair_pvalue,
         "score": np.tile(grid, len(pairs)),
@@ -330,7 +330,7 @@ def band(
     adjust = plan.adjust or ("bonferroni" if plan.published else "sup-t")
     average, parabola = (replace(smoother, degree=degree) for degree in (0, 2))
     pooled = robust = path = None
-    usable = _averaged(fit)[list(pair)].all(axis=0)
+    usable = np.asarray(_averaged(fit)[list(pair)].all(axis=0))
     if not plan.published:
         pooled = comparisons.pool(table, pair, bandwidth, comparisons.RESIDUAL if residual else comparisons.POOLED)
         usable = comparisons.supported(table, pair, pooled, smoother, fit)

@@ -260,8 +260,8 @@ def jointly_calibrated(r: CompositeResult) -> str:
     known = [line.pvalue for line in r.joint if line.pvalue == line.pvalue]
     if not known:
         return (
-            "There are too few people, or their outcomes are too skewed, to test whether each score is calibrated given "
-            "all the scores."
+            "There are too few people, or their outcomes are too skewed, to test whether each score is calibrated "
+            "given all the scores."
         )
     pvalue = f"({phrases.pvalue(min(known))}, adjusted for the number of scores)"
     if not failed:
