@@ -78,15 +78,15 @@ def read_columns(
     user: Column | None = None,
     reset: bool,
 ) -> Columns:
-    """Only ``numbers``, the scores, must be numeric. ``reset``: whether this is a fit, which stores the columns of X on
-    the ``estimator``, or a prediction (see `known_columns`).
+    """Only ``numbers``, the scores if any, must be numeric. ``reset``: whether this is a fit, which stores the columns
+    of X on the estimator, or a prediction (see `known_columns`).
     """
     from sklearn.utils.validation import check_array, validate_data
 
     frame, argument = eager(X), "score_column"
     refuse_empty(frame)
     if frame is None:
-        mixed = bool(groups) or user is not None
+        mixed = bool(groups) or user is not None or not numbers
         with about("X"):
             kind = None if mixed else "numeric"
             X = validate_data(estimator, X, reset=reset, dtype=kind, ensure_all_finite=not mixed)
@@ -95,9 +95,11 @@ def read_columns(
     table = np.asarray(X) if frame is None else frame
     if not reset:
         numbers, groups = known_columns(estimator, X, numbers), known_columns(estimator, X, groups)
-    taken = np.column_stack([_numbers(column_of(table, name, argument), argument) for name in numbers])
-    with about("X", ValueError if frame is None else (TypeError, ValueError)):
-        checked = check_array(taken, dtype=np.float64, input_name="X")
+    checked = np.empty((len(table), 0))
+    if numbers:
+        taken = np.column_stack([_numbers(column_of(table, name, argument), argument) for name in numbers])
+        with about("X", ValueError if frame is None else (TypeError, ValueError)):
+            checked = check_array(taken, dtype=np.float64, input_name="X")
     if np.abs(checked).max(initial=0.0) > LARGEST:
         raise UsageError(f"{argument}: holds numbers beyond {LARGEST:g}, which cannot be computed with; rescale them.")
     parts = [levels(_grouping(column_of(table, name, "groups")), "groups") for name in groups]

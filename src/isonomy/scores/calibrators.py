@@ -7,52 +7,31 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, TransformerMixin, clone
 from sklearn.model_selection import GroupKFold, cross_val_predict
 from sklearn.utils import Tags, _safe_indexing
-from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, has_fit_parameter, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, has_fit_parameter
 
 from isonomy.errors import UsageError
-from isonomy.frames import open_source
-from isonomy.frames.estimators import (
-    Column,
-    Columns,
-    Key,
-    Renamed,
-    Votes,
-    about,
-    as_tuple,
-    column_of,
-    crossed_levels,
-    eager,
-    known_columns,
-    levels,
-    outcomes,
-    read_columns,
-    refuse_empty,
-    series_of,
-    target,
-    user_codes,
-    votes,
-)
+from isonomy.frames import estimators, open_source
+from isonomy.frames.estimators import Column, Columns, Key, Renamed, Votes, about, as_tuple, eager, outcomes
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from isonomy.numerics.status import Status
 from isonomy.options import Alpha, Draws, Finite, Fraction, Number, Positive, Seeded, check_parameters, checked, resolve
 from isonomy.scores import words
 from isonomy.scores.read import Level, threshold_of_each
 from isonomy.scores.smoothing.kernels import Axis
-from isonomy.scores.smoothing.maps import Calibration, Model, each_predicted, fit_map, fit_surface, identity, onto
+from isonomy.scores.smoothing.maps import Calibration, Map, each_predicted, fit_map, fit_surface, identity, onto
 from isonomy.scores.smoothing.targets import Direction, Target
 from isonomy.scores.thresholds import Change, ThresholdsPlan, decide, estimate, read
 
 Size = Annotated[float, Number(least=0)]
 Named = Mapping[str, Hashable] | Mapping[int, Hashable] | Sequence[Hashable]  # a group, by column or in their order
-M = TypeVar("M")
 # Options a method does not read, with their defaults: another value is refused rather than ignored.
 _UNUSED: dict[Calibration, dict[str, object]] = {
     "binning": {"bandwidth": None},
@@ -65,7 +44,7 @@ _UNUSED: dict[Calibration, dict[str, object]] = {
 
 
 class GroupEstimator(Renamed):
-    """A mixin: one model for each group that has enough users, and one for everybody."""
+    """A mixin: one function for each group that has enough users (``calibrators_``), and one for everybody."""
 
     moved: ClassVar[Mapping[str, str]] = {"group_columns": "groups=", "user_column": "user="}
     groups: Column | Sequence[Column]
@@ -76,13 +55,13 @@ class GroupEstimator(Renamed):
     def _columns(self, X: object, numbers: Sequence[Column], *, reset: bool) -> Columns:
         """The numbers and groups of X; users are needed by ``fit`` only."""
         groups, user = as_tuple(self.groups), self.user if reset else None
-        return read_columns(self, X, numbers=tuple(numbers), groups=groups, user=user, reset=reset)
+        return estimators.read_columns(self, X, numbers=tuple(numbers), groups=groups, user=user, reset=reset)
 
     def _required(self, y: object) -> object:
         if y is None:
             name = type(self).__name__
             raise UsageError(f"y: This {name} estimator requires y to be passed, but the target y is None.")
-        return target(y)
+        return estimators.target(y)
 
     def _same_length(self, y: FloatArray, columns: Columns) -> None:
         if len(y) != len(columns.numbers):
@@ -90,32 +69,29 @@ class GroupEstimator(Renamed):
                 f"y: {len(y)} rows for {len(columns.numbers)} rows of X (inconsistent numbers of samples)."
             )
 
-    def _fit_groups(self, columns: Columns, vote: Votes, fit: Callable[[IntArray], M]) -> tuple[M, dict[Key, M]]:
-        """The model of everybody, and that of each group with at least ``min_size`` votes.
-
-        ``fit`` makes a model of the rows it is given; rows without a vote are left out.
-        """
+    def _fit_groups(self, columns: Columns, vote: Votes, fit: Callable[[IntArray], Map]) -> None:
+        """``fit`` returns the function of the rows it is given; rows without a vote are left out."""
         counted = vote.weighted > 0
         if not counted.any():
             raise ValueError("sample_weight: every weight is zero; nothing is left to fit.")
-        pooled = fit(np.flatnonzero(counted))
-        models: dict[Key, M] = {(): pooled} if columns.keys == ((),) else {}
+        self.pooled_ = fit(np.flatnonzero(counted))
+        self.calibrators_: dict[Key, Map] = {(): self.pooled_} if columns.keys == ((),) else {}
         for number, key in enumerate(columns.keys):
             members = columns.group == number
             if key and vote.among(members).sum() >= max(self.min_size, np.finfo(float).tiny):
-                models[key] = fit(np.flatnonzero(members & counted))
+                self.calibrators_[key] = fit(np.flatnonzero(members & counted))
         self.groups_ = columns.keys
-        self.pooled_groups_ = tuple(key for key in columns.keys if key not in models)
-        return pooled, models
+        self.pooled_groups_ = tuple(key for key in columns.keys if key not in self.calibrators_)
 
-    def _predict_groups(self, columns: Columns, predict: Callable[[Key, FloatArray], FloatArray]) -> FloatArray:
-        """Predictions group by group; warns about groups not seen in fit, which get the model of everybody."""
+    def _predict_groups(self, columns: Columns, scores: FloatArray) -> FloatArray:
+        """Predictions group by group; warns about groups not seen in fit, which get the function of everybody."""
         unknown = [key for key in columns.keys if key not in set(self.groups_)]
         if unknown:
             warnings.warn(words.unseen_groups(unknown, "pooled"), UserWarning, stacklevel=3)
         members = [columns.group == number for number in range(len(columns.keys))]
-        parts = [predict(key, columns.numbers[rows]) for key, rows in zip(columns.keys, members, strict=True)]
-        predicted = np.empty((len(columns.numbers), *parts[0].shape[1:])) if parts else np.empty(0)
+        functions = [self.calibrators_.get(key, self.pooled_) for key in columns.keys]
+        parts = [function(scores[rows]) for function, rows in zip(functions, members, strict=True)]
+        predicted = np.empty((len(scores), *parts[0].shape[1:])) if parts else np.empty(0)
         for rows, part in zip(members, parts, strict=True):
             predicted[rows] = part
         return predicted
@@ -146,13 +122,9 @@ class ScoredByModel(GroupEstimator):
             raise UsageError(
                 f"score_column: {self.score_column!r} has no effect with an estimator, which makes scores."
             )
-        frame = eager(X)
-        refuse_empty(frame)
-        if reset:
-            validate_data(self, X, skip_check_array=True)
-        groups = as_tuple(self.groups)
+        columns, frame = self._columns(X, (), reset=reset), eager(X)
         people = [column for column in (self.user, getattr(self, "cluster", None)) if column is not None]
-        taken = known_columns(self, X, (*groups, *people))
+        taken = estimators.known_columns(self, X, (*as_tuple(self.groups), *people))
         if frame is None:
             table = np.asarray(X)
             features: object = np.delete(table, [int(column) % table.shape[1] for column in taken], axis=1)
@@ -160,16 +132,8 @@ class ScoredByModel(GroupEstimator):
             named = {column if isinstance(column, str) else frame.columns[column] for column in taken}
             seen = [str(name) for name in getattr(self, "feature_names_in_", frame.columns)]
             features = frame.select([name for name in seen if name not in named]).to_native()
-        read = [column_of(frame if frame is not None else table, name, "groups") for name in taken[: len(groups)]]
-        user = (
-            None
-            if not reset or self.user is None
-            else column_of(table if frame is None else frame, taken[len(groups)], "user")
-        )
-        codes = None if user is None else user_codes(user, "user")
-        score = self._responses(features) if not reset else self._out_of_fold(features, y, sample_weight, codes)
-        crossed, keys = crossed_levels([levels(values, "groups") for values in read], score.size)
-        return Columns(score[:, None], crossed, keys, codes)
+        score = self._out_of_fold(features, y, sample_weight, columns.user) if reset else self._responses(features)
+        return replace(columns, numbers=score[:, None])
 
     def _out_of_fold(self, features: object, y: object, sample_weight: object, user: IntArray | None) -> FloatArray:
         """Fit the estimator, and score every row by a model of the other folds; rows without an outcome by it."""
@@ -314,18 +278,13 @@ class GroupCalibrator(ScoredByModel, TransformerMixin, RegressorMixin, BaseEstim
             raise UsageError("y: Input y contains NaN or infinity.")
         if self.method == "platt" and not np.all((outcome == 0) | (outcome == 1)):
             raise UsageError('method: "platt" needs outcomes of 0 and 1; choose another method.')
-        vote = votes(columns, sample_weight)
+        vote = estimators.votes(columns, sample_weight)
         score, counted = columns.numbers[:, 0], vote.weighted > 0
         axis = Axis.between(float(score[counted].min(initial=np.inf)), float(score[counted].max(initial=-np.inf)))
         if counted.any() and not (axis.unit and self.method == "published"):
             # One score far out must not widen every kernel.
             axis = axis.focused_on(score[counted], vote.weighted[counted])
-        # Between two score scales a curve need not be an outcome: bounds would only map unlike scores onto one.
-        options: Any = {name: getattr(self, name) for name in ("method", "bins", "bandwidth", "monotone")}
-        options |= {"axis": axis, "bounded": self.onto is None}
-        self.pooled_, self.calibrators_ = self._fit_groups(
-            columns, vote, lambda rows: fit_map(score[rows], outcome[rows], vote.among(rows), **options)
-        )
+        self._fit_groups(columns, vote, lambda rows: fit_map(score[rows], outcome[rows], vote.among(rows), axis, self))
         if self.onto is not None:
             target = self._target(self.onto)
             mapped = onto(self.calibrators_[target], score[counted], vote.weighted[counted], axis)
@@ -340,7 +299,7 @@ class GroupCalibrator(ScoredByModel, TransformerMixin, RegressorMixin, BaseEstim
         """
         check_is_fitted(self)
         columns = self._scored(X, reset=False)
-        return self._predict_groups(columns, lambda key, s: self.calibrators_.get(key, self.pooled_)(s[:, 0]))
+        return self._predict_groups(columns, columns.numbers[:, 0])
 
     def transform(self, X: object) -> FloatArray:
         """Calibrated scores as a column, for the next step of a pipeline."""
@@ -397,8 +356,8 @@ class MultiObjectiveCalibrator(GroupEstimator, TransformerMixin, MultiOutputMixi
 
     Attributes
     ----------
-    groups_, pooled_groups_, models_, pooled_
-        As in `GroupCalibrator`; a model predicts all outcomes.
+    groups_, pooled_groups_, calibrators_, pooled_
+        As in `GroupCalibrator`; a function predicts all outcomes.
 
     Notes
     -----
@@ -435,7 +394,7 @@ class MultiObjectiveCalibrator(GroupEstimator, TransformerMixin, MultiOutputMixi
     def fit(self, X: object, y: object, sample_weight: object = None) -> MultiObjectiveCalibrator:
         """Fit; ``y`` has one column per outcome (a frame, or an array); ``sample_weight`` as in `GroupCalibrator`."""
         check_parameters(self, self.get_params(deep=False))
-        refuse_empty(eager(X))
+        estimators.refuse_empty(eager(X))
         if self.estimator is not None:
             refuse_unfit(self.estimator, "regressor")
             if not has_fit_parameter(self.estimator, "sample_weight"):
@@ -454,16 +413,16 @@ class MultiObjectiveCalibrator(GroupEstimator, TransformerMixin, MultiOutputMixi
             )
         columns = self._columns(X, self._score_columns(X, values.shape[1]), reset=True)
         self._same_length(values, columns)
-        vote = votes(columns, sample_weight)
+        vote = estimators.votes(columns, sample_weight)
 
-        def model(rows: IntArray) -> Model:
+        def surface(rows: IntArray) -> Map:
             scores, observed, weight = columns.numbers[rows], values[rows], vote.among(rows)
             if self.estimator is None:
-                return Model(fit_surface(scores, observed, weight, self.bandwidth))
+                return fit_surface(scores, observed, weight, self.bandwidth)
             fitted = [clone(self.estimator).fit(scores, outcome, sample_weight=weight) for outcome in observed.T]
-            return Model(partial(each_predicted, fitted))
+            return partial(each_predicted, fitted)
 
-        self.pooled_, self.models_ = self._fit_groups(columns, vote, model)
+        self._fit_groups(columns, vote, surface)
         self.n_outputs_ = values.shape[1]
         return self
 
@@ -471,7 +430,7 @@ class MultiObjectiveCalibrator(GroupEstimator, TransformerMixin, MultiOutputMixi
         """Calibrated scores, one column per outcome, from the score and group columns alone."""
         check_is_fitted(self)
         columns = self._columns(X, self._score_columns(X, self.n_outputs_), reset=False)
-        calibrated = self._predict_groups(columns, lambda key, s: self.models_.get(key, self.pooled_).predict(s))
+        calibrated = self._predict_groups(columns, columns.numbers)
         return calibrated[:, 0] if self._flat else calibrated
 
     def transform(self, X: object) -> FloatArray:
@@ -612,8 +571,8 @@ class GroupThresholds(ScoredByModel, BaseEstimator):
             table["user"] = rows.user
         if self.cluster is not None:
             frame = eager(X)
-            table["cluster"] = user_codes(
-                column_of(np.asarray(X) if frame is None else frame, self.cluster, "cluster"), "cluster"
+            table["cluster"] = estimators.user_codes(
+                estimators.column_of(np.asarray(X) if frame is None else frame, self.cluster, "cluster"), "cluster"
             )
         if y is not None or self.target != "selection_rate":
             outcome = outcomes(np.asarray(self._required(y)).ravel())
@@ -700,7 +659,7 @@ def split_users(user: object, *, held_out: Fraction = 0.5, rng: Seeded = None) -
     >>> split_users(["a", "b", "a", "c", "b"], held_out=0.5, rng=0).sum() in (1, 2, 3)
     True
     """
-    codes = user_codes(series_of(user), "user")
+    codes = estimators.user_codes(estimators.series_of(user), "user")
     size = int(codes.max()) + 1 if codes.size else 0
     if size < 2:
         raise UsageError("user: a split needs at least two users.")

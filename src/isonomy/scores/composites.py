@@ -18,6 +18,7 @@ from scipy import special
 from isonomy.errors import UsageError
 from isonomy.frames import Groups
 from isonomy.inference import Verdict, conclude
+from isonomy.inference.effect import too_skewed
 from isonomy.inference.multiplicity import normal_draws, smallest
 from isonomy.numerics import resampling, tails
 from isonomy.numerics.arrays import FloatArray, IntArray
@@ -28,25 +29,15 @@ from isonomy.scores import words
 from isonomy.scores.pairs import (
     MOST_PAIRS,
     OrderedEvidence,
+    OrderedPlan,
     PairEvidence,
     Reversal,
     conclude_parity,
     line_status,
     pair_lines,
-    pair_starts,
 )
 from isonomy.scores.read import Level, RowVotes, ScorePlan, ScoreRows, read_votes, table_groups
-from isonomy.scores.smoothing.comparisons import (
-    fit_curves,
-    interval_means,
-    judge,
-    ordering,
-    orthogonal,
-    pool,
-    span,
-    supported,
-    walk,
-)
+from isonomy.scores.smoothing import comparisons
 from isonomy.scores.smoothing.kernels import BINS, Smoother
 from isonomy.scores.smoothing.moments import Pair, VoteMoments
 
@@ -167,13 +158,12 @@ def composite_parity(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CompositePlan(ScorePlan):
+class CompositePlan(OrderedPlan):
     """The call, and what follows from it and the schema. Rows are read once for all weights, in a separate pass."""
 
     outcomes: str | Sequence[str]
     scores: str | Sequence[str]
     weights: Sequence[float] | None
-    order: bool | float | None
 
     def __post_init__(self) -> None:
         outcomes, scores = self.columns
@@ -211,14 +201,6 @@ class CompositePlan(ScorePlan):
         last = STEPS[scores] + scores - 1
         bars = combinations(range(last), scores - 1)
         return np.array([np.diff((-1, *bar, last)) - 1 for bar in bars], dtype=np.float64) / STEPS[scores]
-
-    @property
-    def order_tested(self) -> bool:
-        return self.order is None or bool(self.order)
-
-    @property
-    def order_tolerance(self) -> float | None:
-        return self.tolerance if self.order is None or isinstance(self.order, bool | np.bool_) else float(self.order)
 
 
 # ---- read
@@ -283,7 +265,7 @@ def worst_order(composites: Sequence[VoteMoments], plan: CompositePlan, rng: np.
     labels = [group.label for group in composites[0].groups]
     options = (labels, plan.order_tolerance, plan.alpha, plan.resamples)
     tests = [
-        ordering(interval_means(table), *options, draws)
+        comparisons.ordering(comparisons.interval_means(table), *options, draws)
         for table, draws in zip(composites, rng.spawn(len(composites)), strict=True)
     ]
     worst = min(tests, key=lambda test: np.nan_to_num(test["pvalue"], nan=2.0))
@@ -306,16 +288,19 @@ def under_weights(table: VoteMoments, pair: Pair, plan: CompositePlan) -> dict[s
     grid = table.default_grid
     bandwidth = table.bandwidth(None, grid)
     smoother = Smoother(grid, bandwidth.widths(grid), 0)
-    pooled = pool(table, pair, bandwidth)
-    near = supported(table, pair, pooled, smoother, fit_curves(table, smoother))
-    contrast, path = orthogonal(table, pair, pooled, smoother), walk(table, pair, pooled, alpha=plan.alpha)
+    pooled = comparisons.pool(table, pair, bandwidth)
+    near = comparisons.supported(table, pair, pooled, smoother, comparisons.fit_curves(table, smoother))
+    contrast, path = (
+        comparisons.orthogonal(table, pair, pooled, smoother),
+        comparisons.walk(table, pair, pooled, alpha=plan.alpha),
+    )
     covariance, effect = contrast.law(table, pair, near, plan.alpha)
     usable = np.isfinite(np.diagonal(covariance))
     low, high = effect.band(tails.normal_isf(plan.alpha, sides="one"))
     steps = path.functionals if path.known else (np.empty((2, BINS, 0)),) * 2
     sides = zip(contrast.functionals, steps, strict=True)
     return {
-        "score": np.abs(judge(effect, plan.tolerance)[0][usable]),
+        "score": np.abs(comparisons.judge(effect, plan.tolerance)[0][usable]),
         "difference": effect.value[usable],
         "estimated": effect.value[np.isfinite(effect.value)],
         "ends": (low[usable].min(), high[usable].max()) if usable.any() else (np.nan, np.nan),
@@ -366,7 +351,7 @@ def uniform(
             spread = scale[place][many:]
             # The variance of the steps is small where events are few by chance.
             factor = max(1.0, part["least"] / max(float(np.sum(spread**2)), np.finfo(float).tiny)) ** 0.5
-            tests.append((part["walk"], span(np.cumsum(factor * spread * z[:, place][:, many:], axis=1))))
+            tests.append((part["walk"], comparisons.span(np.cumsum(factor * spread * z[:, place][:, many:], axis=1))))
         if tests:
             smallest_test = min(float(resampling.resampled_pvalues(s, np.sort(law))) for s, law in tests)
             least = np.min([resampling.drawn_pvalues(law, s) for s, law in tests], axis=0)
@@ -384,16 +369,18 @@ def jointly(votes: RowVotes, plan: CompositePlan) -> dict[str, Any]:
     lines = np.ones(vote.size) if votes.lines is None else votes.lines
 
     def by_person(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """What each independent person adds to some sums, and how many people add the same."""
+        """What each independent person adds to some sums, and how many people with a vote add the same."""
         if votes.user is None:
-            return values * (vote / lines)[:, None], lines
+            return values * (vote / lines)[:, None], lines * (vote > 0)
         people = np.column_stack([np.bincount(votes.user, vote * column) for column in values.T])
-        return people.astype(np.float64), np.ones(len(people))
+        return people.astype(np.float64), (np.bincount(votes.user, vote) > 0).astype(np.float64)
 
     scaled = (scores - vote @ scores) / np.maximum(scores.std(axis=0), 1e-12)
     products = [scaled[:, [k]] * scaled[:, k:] for k in range(len(names))]
     basis = np.column_stack([np.ones(vote.size), scaled, *products])
-    pvalues = [hotelling(*by_person(gap[:, None] * basis)) for gap in (outcomes - scores).T]
+    gaps, binary = (outcomes - scores).T, np.all(outcomes * (1 - outcomes) == 0, axis=0)
+    alphas = np.where(binary, None, plan.alpha)
+    pvalues = [hotelling(*by_person(gap[:, None] * basis), alpha=a) for gap, a in zip(gaps, alphas, strict=True)]
     decided = conclude(pvalues, alpha=plan.alpha, adjust="holm")
     tests = zip(names, decided.adjusted.tolist(), decided.verdicts, strict=True)
     bread = np.linalg.pinv((scores * vote[:, None]).T @ scores)
@@ -403,30 +390,40 @@ def jointly(votes: RowVotes, plan: CompositePlan) -> dict[str, Any]:
         return columns
     weight, outcome = plan.composites[0], outcomes @ plan.composites[0]
     best = slopes @ weight
-    added, people = by_person((outcome - scores @ best)[:, None] * scores)
-    covariance = bread @ (added.T * people) @ added @ bread
-    square = (best - weight) @ np.linalg.pinv(covariance, rcond=1e-10, hermitian=True) @ (best - weight)
+    covariance, _ = spread(*by_person((outcome - scores @ best)[:, None] * scores))
+    # The best weights leave errors that no score predicts; so do the weights in production under the null hypothesis.
+    sums = by_person((outcome - scores @ weight)[:, None] * scores)
+    pvalue = hotelling(*sums, alpha=None if binary.all() else plan.alpha)
     error, better_error = (float(vote @ (outcome - scores @ w) ** 2) for w in (weight, best))
-    weights, se = tuple(best.tolist()), tuple(np.sqrt(np.diagonal(covariance)).tolist())
-    better = BetterWeights(weights, se, error, better_error, float(special.chdtrc(weight.size, square)))
+    se = np.sqrt(np.diagonal(bread @ covariance @ bread))
+    better = BetterWeights(tuple(best.tolist()), tuple(se.tolist()), error, better_error, pvalue)
     return columns | {"better": better}
 
 
-def hotelling(values: FloatArray, people: FloatArray) -> float:
+def hotelling(values: FloatArray, people: FloatArray, alpha: float | None = None) -> float:
     """P-value of "the expectations are zero" for independent people, by Hotelling's law; NaN if they are too few.
 
-    ``people``: how many have each line of ``values``.
+    ``people``: how many have each line of ``values``. ``alpha``: NaN also if a sum is too skewed for any law at it.
     """
-    n = float(people @ np.any(values != 0, axis=1))
-    if n < USERS * values.shape[1]:
+    n, second, third = float(people.sum()), people @ values**2, people @ values**3
+    if n < USERS * values.shape[1] or (alpha is not None and too_skewed(third, second, alpha).any()):
         return np.nan
-    center = people @ values / n
-    covariance = ((values.T * people) @ values - n * np.outer(center, center)) / (n - 1)
-    roots, vectors = np.linalg.eigh(covariance)
-    positive = roots > 1e-10 * roots[-1]
-    rank = int(positive.sum())
-    square = n * float(np.sum((center @ vectors[:, positive]) ** 2 / roots[positive]))
+    covariance, rank = spread(values, people)
+    sums = people @ values
+    square = float(sums @ np.linalg.pinv(covariance, rcond=1e-10, hermitian=True) @ sums)
     return float(special.fdtrc(rank, n - rank, square * (n - rank) / (rank * (n - 1))))
+
+
+def spread(values: FloatArray, people: FloatArray) -> tuple[FloatArray, int]:
+    """The covariance of sums over people whose values have the expectation zero, and its rank.
+
+    Values are divided by 1 - leverage (HC3): a few people far out otherwise raise the sums more than their covariance.
+    """
+    gram = (values.T * people) @ values
+    inverse, roots = np.linalg.pinv(gram, rcond=1e-10, hermitian=True), np.linalg.eigvalsh(gram)
+    leverage = np.sum((values @ inverse) * values, axis=1)
+    wide = values / (1 - np.minimum(leverage, comparisons.MOST_LEVERAGE))[:, None]
+    return (wide.T * people) @ wide, int((roots > 1e-10 * roots[-1]).sum())
 
 
 # ---- decide
@@ -434,18 +431,9 @@ def hotelling(values: FloatArray, people: FloatArray) -> float:
 
 def decide(columns: Mapping[str, Any], orders: Sequence[Reversal], plan: CompositePlan) -> dict[str, Any]:
     """All pairs of all tables adjusted together; the p-value of a pair is already for all weights."""
-    starts = pair_starts(columns["tables"], columns["groups"], columns["opposite"])
-    ends = np.fmin.reduceat(columns["pointwise_low"], starts), np.fmax.reduceat(columns["pointwise_high"], starts)
-    tolerances = (plan.tolerance, plan.order_tolerance)
-    pairs, tests, verdict = conclude_parity(columns["pair_pvalue"][starts], ends, orders, tolerances, plan.alpha)
-    many = len(plan.composites)
-    return {
-        "status": line_status(columns["disparity"], columns["pvalues"]),
-        "adjusted_pvalue": np.repeat(pairs.adjusted, many),
-        "verdicts": tuple(verdict for verdict in pairs.verdicts for _ in range(many)),
-        "verdict": verdict,
-        "orders": tests,
-    }
+    adjusted, verdicts = conclude_parity(columns, orders, plan, every=False)
+    status = line_status(columns["disparity"], columns["pvalues"])
+    return {"status": status, "adjusted_pvalue": adjusted, **verdicts}
 
 
 # ---- evidence

@@ -21,16 +21,7 @@ from isonomy.results.columns import join_tables
 from isonomy.scores import words
 from isonomy.scores.pairs import MOST_PAIRS, OutcomeEvidence, line_status, pair_lines
 from isonomy.scores.read import Level, ScoreSums, ThresholdPlan, rows_above
-from isonomy.scores.smoothing.comparisons import (
-    enough,
-    fit_curves,
-    judge,
-    means,
-    orthogonal,
-    pool,
-    supported,
-    users_near,
-)
+from isonomy.scores.smoothing import comparisons
 from isonomy.scores.smoothing.kernels import Kernel, Smoother
 from isonomy.scores.smoothing.moments import VoteMoments
 
@@ -198,24 +189,19 @@ def estimate(sums: ScoreSums, plan: MarginalPlan) -> dict[str, Any]:
     options: Any = {name: getattr(plan, name) for name in ("bandwidth", "method", "kernel", "reference", "alpha")}
     for table in sums.tables:
         numbers, difference = at_threshold(table, plan.present, **options)
-        first, second = numbers["pairs"].T
         outcome = Wald(numbers["estimate"], numbers["estimate_se"])
-        columns: dict[str, Any] = {}
-        for end, values in zip(("", "_low", "_high"), (outcome.value, *outcome.band(critical)), strict=True):
-            columns |= {f"estimate{end}": values[first], f"reference{end}": values[second]}
+        ends = zip(("estimate", "estimate_low", "estimate_high"), (outcome.value, *outcome.band(critical)), strict=True)
+        sides = {"effective_n": numbers["effective_n"], **dict(ends)}
         low, high = difference.band(critical)
         tables.append(
             {
-                **pair_lines(table, numbers["pairs"]),
-                **columns,
+                **pair_lines(table, numbers["pairs"], numbers=sides),
                 "disparity": difference.value,
                 "se": difference.standard_error,
                 "ci_low": low,
                 "ci_high": high,
-                "pvalues": judge(difference, plan.tolerance)[1],
-                "effective_n": numbers["effective_n"][first],
-                "reference_effective_n": numbers["effective_n"][second],
-                "bandwidth": np.full(first.size, numbers["bandwidth"]),
+                "pvalues": comparisons.judge(difference, plan.tolerance)[1],
+                "bandwidth": np.full(len(numbers["pairs"]), numbers["bandwidth"]),
             }
         )
     return join_tables(tables)
@@ -235,21 +221,21 @@ def at_threshold(
     point, degree = np.array([threshold]), DEGREES[method]
     widths = table.bandwidth(bandwidth, point, published=not degree)
     smoother = Smoother(point, widths.widths(point), degree, kernel)
-    fit = fit_curves(table, smoother)
+    fit = comparisons.fit_curves(table, smoother)
     # A curve that begins far from the threshold is not known there.
     reach = replace(smoother, width=NEXT_TO * smoother.width)
-    near = users_near(table, range(table.size), reach)[:, 0] >= FEWEST
-    known = enough(fit.effective, fit.mean, binary=table.binary)[:, 0] & near
+    near = comparisons.users_near(table, range(table.size), reach)[:, 0] >= FEWEST
+    known = comparisons.enough(fit.effective, fit.mean, binary=table.binary)[:, 0] & near
     pairs = table.pairs(reference)
     numbers = np.full((3, len(pairs)), np.nan)
     for k, (i, j) in enumerate(pairs):
         if degree:  # a group without events can be compared
-            pooled = pool(table, (i, j), widths)
-            if not (near[i] and near[j] and supported(table, (i, j), pooled, smoother, fit).all()):
+            pooled = comparisons.pool(table, (i, j), widths)
+            if not (near[i] and near[j] and comparisons.supported(table, (i, j), pooled, smoother, fit).all()):
                 continue
-            contrast = orthogonal(table, (i, j), pooled, smoother)
+            contrast = comparisons.orthogonal(table, (i, j), pooled, smoother)
         elif known[i] and known[j]:
-            contrast = means(table, (i, j), None, smoother, fit.users[[i, j]])
+            contrast = comparisons.means(table, (i, j), None, smoother, fit.users[[i, j]])
         else:
             continue
         law = contrast.law(table, (i, j), alpha=alpha)[1]

@@ -357,20 +357,15 @@ class CalibrationMetrics:
         base = names[0] if against is None else against
         if base not in names:
             raise UsageError(f"against: there is no score {against!r}; the scores are {', '.join(names)}.")
-        place = {name: np.array([k for k, score in enumerate(self.score) if score == name]) for name in names}
-        columns: dict[str, list[Any]] = {name: [] for name in ("score", "against", "group", "measure")}
-        effects = []
-        for name in names:
-            if name == base:
-                continue
-            errors = spread(self.replicates[..., place[name]] - self.replicates[..., place[base]], self.factor)
-            for m, measure in enumerate(MEASURES):
-                values = getattr(self, measure)
-                effects.append((values[place[name]] - values[place[base]], errors[m]))
-                for key, value in (("score", name), ("against", base), ("measure", measure)):
-                    columns[key] += [value] * errors[m].size
-                columns["group"] += [self.group[k] for k in place[name]]
-        change, se = np.concatenate([np.array(part) for part in effects], axis=1) if effects else np.empty((2, 0))
+        place = {name: np.flatnonzero(np.array(self.score, dtype=object) == name) for name in names}
+        others, values = [name for name in names if name != base], np.array([getattr(self, name) for name in MEASURES])
+        groups = [self.group[k] for k in place[base]]
+        keys = [(name, base, group, measure) for name in others for measure in MEASURES for group in groups]
+        columns = {key: [line[k] for line in keys] for k, key in enumerate(("score", "against", "group", "measure"))}
+        # Scores, then measures, then groups: as the keys.
+        changes = [values[:, place[name]] - values[:, place[base]] for name in others]
+        parts = [self.replicates[..., place[name]] - self.replicates[..., place[base]] for name in others]
+        change, se = np.ravel(changes), np.ravel([spread(part, self.factor) for part in parts])
         with np.errstate(invalid="ignore", divide="ignore"):
             effect = Wald(change, np.where(se > 0, se, np.nan), float(len(self.replicates) - 1))
             low, high = effect.band(tails.normal_isf(alpha))

@@ -10,12 +10,12 @@ import numpy as np
 
 from isonomy.frames import Group
 from isonomy.inference import Verdict, conclude, inside, overall
-from isonomy.inference.decide import Decisions
 from isonomy.inference.multiplicity import smallest
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.results import Columns, Evidence, Status, column, storable
 from isonomy.results.disclosure import withheld
 from isonomy.scores import words
+from isonomy.scores.read import ScorePlan
 from isonomy.scores.smoothing.moments import Pair, VoteMoments
 
 MOST_PAIRS = 1_000  # in the findings; the table has them all
@@ -30,11 +30,19 @@ SIDES = {
 }
 
 
-def pair_lines(table: VoteMoments, pairs: Sequence[Pair], repeats: int = 1) -> dict[str, Any]:
-    """The columns that say which groups of a table each line is about, ``repeats`` lines for each pair."""
+def pair_lines(
+    table: VoteMoments, pairs: Sequence[Pair], repeats: int = 1, numbers: Mapping[str, FloatArray] | None = None
+) -> dict[str, Any]:
+    """The columns about the groups of each line, ``repeats`` lines for each pair.
+
+    ``numbers`` (G, repeats): what each group has of its own, for either side.
+    """
     first, second = np.repeat(np.array(pairs), repeats, axis=0).T
     opposite = tuple(table.groups[g] for g in second)
+    sides = {name: values[np.array(pairs).T].reshape(2, -1) for name, values in (numbers or {}).items()}
     return {
+        **{name: values[0] for name, values in sides.items()},
+        **{SIDES[name]: values[1] for name, values in sides.items()},
         "tables": (table.title,) * first.size,
         "groups": tuple(table.groups[g] for g in first),
         "opposite": opposite,
@@ -58,6 +66,22 @@ def pair_starts(tables: Sequence[str], groups: Sequence[Group], opposite: Sequen
     return np.array([i for i, key in enumerate(keys) if i == 0 or key != keys[i - 1]], dtype=np.intp)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OrderedPlan(ScorePlan):
+    """A plan whose question is also about the order of scores."""
+
+    order: bool | float | None
+
+    @property
+    def order_tested(self) -> bool:
+        return self.order is None or bool(self.order)
+
+    @property
+    def order_tolerance(self) -> float | None:
+        """How much better outcomes at lower scores may be."""
+        return self.tolerance if self.order is None or isinstance(self.order, bool | np.bool_) else float(self.order)
+
+
 @storable
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Reversal:
@@ -79,37 +103,42 @@ class Reversal:
 
 
 def conclude_parity(
-    pvalue: FloatArray,
-    ends: tuple[FloatArray, FloatArray],
-    orders: Sequence[Reversal],
-    tolerances: tuple[float | None, float | None],
-    alpha: float,
-) -> tuple[Decisions, tuple[Reversal, ...], Verdict]:
+    columns: Mapping[str, Any], orders: Sequence[Reversal], plan: OrderedPlan, *, every: bool
+) -> tuple[FloatArray, dict[str, Any]]:
     """Parity is both: equal outcomes, and scores in order. Holm's method over all pairs, and over all tables' orders.
 
     Each p-value is divided by its part's share of alpha, so that both are compared with alpha and together are wrong at
     most that often; if the order is not tested, the differences have all of alpha. A pair is within tolerance if all
-    its pointwise intervals, from the lowest to the highest of the ``ends``, lie inside (two one-sided tests at every
-    score), an order if every reversal was shown to be at most the tolerance.
+    its pointwise intervals (with ``every``, none of which may be unknown) lie inside, by two one-sided tests at every
+    score; an order is if every reversal was shown to be at most the tolerance. Returns the adjusted p-value of each
+    line's pair, and the verdicts.
     """
+    starts, alpha = pair_starts(columns["tables"], columns["groups"], columns["opposite"]), plan.alpha
+    least, most = (np.minimum, np.maximum) if every else (np.fmin, np.fmax)
+    ends = least.reduceat(columns["pointwise_low"], starts), most.reduceat(columns["pointwise_high"], starts)
     pairs = conclude(
-        np.minimum(pvalue / (1 - ORDER if orders else 1.0), 1.0),
+        np.minimum(columns["pair_pvalue"][starts] / (1 - ORDER if orders else 1.0), 1.0),
         alpha=alpha,
         adjust="holm",
-        within=inside(*ends, tolerances[0]),
+        within=inside(*ends, plan.tolerance),
     )
     limits = np.array([test.limit for test in orders])
     ordered = conclude(
         np.minimum(np.array([test.pvalue for test in orders]) / ORDER, 1.0),
         alpha=alpha,
         adjust="holm",
-        within=inside(np.where(np.isnan(limits), np.nan, 0.0), limits, tolerances[1], "greater"),
+        within=inside(np.where(np.isnan(limits), np.nan, 0.0), limits, plan.order_tolerance, "greater"),
     )
     tests = tuple(
         replace(test, pvalue=float(p), verdict=verdict)
         for test, p, verdict in zip(orders, ordered.adjusted, ordered.verdicts, strict=True)
     )
-    return pairs, tests, overall([*pairs.verdicts, *ordered.verdicts])
+    pair = np.repeat(np.arange(starts.size), np.diff(starts, append=len(columns["tables"])))
+    verdicts = {
+        "verdicts": tuple(pairs.verdicts[k] for k in pair),
+        "verdict": overall([*pairs.verdicts, *ordered.verdicts]),
+    }
+    return pairs.adjusted[pair], {**verdicts, "orders": tests}
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -13,7 +13,7 @@ from isonomy.frames import Groups, Request
 from isonomy.inference import Verdict, overall
 from isonomy.inference.multiplicity import smallest
 from isonomy.numerics import tails
-from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.options import Alpha, Also, Column, Number, Positive, RowOptions, Seeded, Tolerance, Whole
 from isonomy.results import Columns, Note, column, open_call, question
 from isonomy.results.columns import join_tables
@@ -21,13 +21,13 @@ from isonomy.scores import words
 from isonomy.scores.pairs import (
     MOST_PAIRS,
     OrderedEvidence,
+    OrderedPlan,
     OutcomeEvidence,
     PairEvidence,
     Reversal,
     conclude_parity,
     line_status,
     pair_lines,
-    pair_starts,
 )
 from isonomy.scores.read import Level, ScorePlan, ScoreSums, read_sums
 from isonomy.scores.smoothing import comparisons
@@ -203,11 +203,10 @@ def predictive_parity(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ParityPlan(ScorePlan):
+class ParityPlan(OrderedPlan):
     method: str
     kernel: Kernel
     adjust: comparisons.Adjustment | None
-    order: bool | float | None
 
     def __post_init__(self) -> None:
         ScorePlan.__post_init__(self)
@@ -245,11 +244,6 @@ class ParityPlan(ScorePlan):
     @property
     def order_tested(self) -> bool:
         return not (self.published or self.single) if self.order is None else bool(self.order)
-
-    @property
-    def order_tolerance(self) -> float | None:
-        """How much better outcomes at lower scores may be."""
-        return self.tolerance if self.order is None or isinstance(self.order, bool | np.bool_) else float(self.order)
 
     def within(self, table: VoteMoments) -> BoolArray | None:
         """The sites to which a grid limits the test, up to rounding; None: all."""
@@ -306,20 +300,14 @@ def compare(table: VoteMoments, plan: ParityPlan, rng: np.random.Generator) -> d
     half = float(tails.normal_isf(plan.alpha)) * robust.errors(table)
     curves = {"": fit.beta[0], "_low": robust.beta[0] - half, "_high": robust.beta[0] + half}
     limits = (0.0, 1.0) if table.binary else (-np.inf, np.inf)
-    first, second = np.array(pairs).T
-    columns: dict[str, Any] = {}
-    for end, values in curves.items():
-        shown = np.where(known, np.clip(values, *limits), np.nan)
-        columns |= {f"estimate{end}": shown[first].ravel(), f"reference{end}": shown[second].ravel()}
-    columns["pair_pvalue"] = np.repeat([part.pop("pair_pvalue") for part in bands], grid.size)
-    columns |= {name: np.concatenate([part[name] for part in bands]) for name in bands[0]}
+    sides = {f"estimate{end}": np.where(known, np.clip(values, *limits), np.nan) for end, values in curves.items()}
+    pair_pvalue = np.repeat([part.pop("pair_pvalue") for part in bands], grid.size)
     return {
-        **pair_lines(table, pairs, grid.size),
-        **columns,
+        **pair_lines(table, pairs, grid.size, {"effective_n": fit.effective, **sides}),
+        **{name: np.concatenate([part[name] for part in bands]) for name in bands[0]},
+        "pair_pvalue": pair_pvalue,
         "score": np.tile(grid, len(pairs)),
         "bandwidth": np.tile(smoother.width, len(pairs)),
-        "effective_n": fit.effective[first].ravel(),
-        "reference_effective_n": fit.effective[second].ravel(),
     }
 
 
@@ -337,24 +325,21 @@ def band(
     pair: Pair,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    chosen, test = list(pair), TESTS.get(plan.method, "points")
+    residual, test = plan.method == "residual", TESTS.get(plan.method, "points")
     bounds = (-1.0, 1.0) if table.binary else (-np.inf, np.inf)
     adjust = plan.adjust or ("bonferroni" if plan.published else "sup-t")
+    average, parabola = (replace(smoother, degree=degree) for degree in (0, 2))
+    pooled = robust = path = None
+    usable = np.asarray(_averaged(fit)[list(pair)].all(axis=0))
+    if not plan.published:
+        pooled = comparisons.pool(table, pair, bandwidth, comparisons.RESIDUAL if residual else comparisons.POOLED)
+        usable = comparisons.supported(table, pair, pooled, smoother, fit)
+    if pooled is None or residual:
+        contrast = comparisons.means(table, pair, pooled, average, fit.users[list(pair)])
+    else:
+        contrast, robust = (comparisons.orthogonal(table, pair, pooled, each) for each in (average, parabola))
+        path = None if test == "points" else comparisons.walk(table, pair, pooled, plan.within(table), plan.alpha)
     judgment = comparisons.Judgment(adjust, plan.alpha, plan.tolerance, plan.resamples, bounds, test)
-    average = replace(smoother, degree=0)
-    if plan.published:
-        contrast = comparisons.means(table, pair, None, average, fit.users[chosen])
-        return judgment.band(table, pair, contrast, None, np.all(_averaged(fit)[chosen], axis=0), None, rng)
-    residual = plan.method == "residual"
-    pooled = comparisons.pool(table, pair, bandwidth, comparisons.RESIDUAL if residual else comparisons.POOLED)
-    usable = comparisons.supported(table, pair, pooled, smoother, fit)
-    if residual:
-        contrast = comparisons.means(table, pair, pooled, average, fit.users[chosen])
-        return judgment.band(table, pair, contrast, None, usable, None, rng)
-    contrast, robust = (
-        comparisons.orthogonal(table, pair, pooled, replace(smoother, degree=degree)) for degree in (0, 2)
-    )
-    path = None if test == "points" else comparisons.walk(table, pair, pooled, plan.within(table), plan.alpha)
     return judgment.band(table, pair, contrast, robust, usable, path, rng)
 
 
@@ -362,20 +347,10 @@ def band(
 
 
 def decide(columns: Mapping[str, Any], orders: Sequence[Reversal], plan: ParityPlan) -> dict[str, Any]:
-    starts = pair_starts(columns["tables"], columns["groups"], columns["opposite"])
     # Every score of a given grid has to be within the tolerance; of the default grid only those that are known.
-    least, most = (np.fmin, np.fmax) if plan.points is None else (np.minimum, np.maximum)
-    ends = least.reduceat(columns["pointwise_low"], starts), most.reduceat(columns["pointwise_high"], starts)
-    tolerances = (plan.tolerance, plan.order_tolerance)
-    pairs, tests, verdict = conclude_parity(columns["pair_pvalue"][starts], ends, orders, tolerances, plan.alpha)
-    pair = np.cumsum(np.isin(np.arange(len(columns["tables"])), starts)) - 1
-    return {
-        "status": line_status(columns["disparity"], columns["se"]),
-        "pair_adjusted_pvalue": pairs.adjusted[pair],
-        "verdicts": tuple(pairs.verdicts[k] for k in pair),
-        "verdict": verdict,
-        "orders": tests,
-    }
+    adjusted, verdicts = conclude_parity(columns, orders, plan, every=plan.points is not None)
+    status = line_status(columns["disparity"], columns["se"])
+    return {"status": status, "pair_adjusted_pvalue": adjusted, **verdicts}
 
 
 def notes(sums: ScoreSums, columns: Mapping[str, Any], plan: ParityPlan) -> tuple[Note, ...]:
@@ -451,12 +426,7 @@ class ParityResult(OrderedEvidence, OutcomeEvidence):
 
     def key_line(self) -> int | None:
         """The difference that the findings report for the pair with the smallest p-value."""
-        best = np.where(np.isfinite(self.se), self.pair_adjusted_pvalue, np.nan)
-        if np.isnan(best).all():
-            return None
-        first = int(np.nanargmin(best))
-        pair = np.flatnonzero([self.keys()[i][:3] == self.keys()[first][:3] for i in range(len(self.groups))])
-        return int(pair[self._shown_first(pair)])
+        return min(self._clearest(), key=lambda i: float(self.pair_adjusted_pvalue[i]), default=None)
 
     def findings(self) -> tuple[str, ...]:
         """Each table's test, its largest differences, and its order; what decides the verdict comes first."""
@@ -482,19 +452,18 @@ class ParityResult(OrderedEvidence, OutcomeEvidence):
         overview = words.parity_table(self, lines, known)
         if not known.size:
             return [overview, words.NOWHERE]
-        clearest = [
-            int(pair[self._shown_first(pair)])
-            for pair in np.split(lines, np.flatnonzero(np.isin(lines, self.starts()))[1:])
-            if np.isfinite(self.se[pair]).any() and not np.isnan(self.pair_adjusted_pvalue[pair[0]])
-        ]
+        clearest = [i for i in self._clearest() if self.tables[i] == table]
         clearest.sort(key=lambda i: (self.verdicts[i] is not verdict, self.pair_adjusted_pvalue[i]))
         return [overview, *(words.parity_pair(self, i) for i in clearest[:MOST_PAIRS])]
 
-    def _shown_first(self, pair: IntArray) -> int:
-        """The place of the largest difference that was shown at a single score; if there is none, of the largest."""
-        size = np.where(np.isfinite(self.se[pair]), np.abs(self.disparity[pair]), np.nan)
-        shown = np.where(self.adjusted_pvalue[pair] <= self.alpha, size, np.nan)
-        return int(np.nanargmax(size if np.isnan(shown).all() else shown))
+    def _clearest(self) -> list[int]:
+        """The largest difference of each pair tested: of those shown at a single score, if any, else of all."""
+        known = np.isfinite(self.se) & ~np.isnan(self.pair_adjusted_pvalue)
+        shown, clearest = known & (self.adjusted_pvalue <= self.alpha), []
+        for pair in np.split(np.arange(known.size), self.starts()[1:]):
+            lines = pair[shown[pair]] if shown[pair].any() else pair[known[pair]]
+            clearest += [int(lines[np.argmax(np.abs(self.disparity[lines]))])] if lines.size else []
+        return clearest
 
     def plot(self) -> alt.TopLevelMixin:
         """Curves with intervals, and differences with their bands and the null."""

@@ -643,37 +643,38 @@ class ThresholdsResult(Evidence):
 
     # ---- the table
 
-    def named_metrics(self) -> list[str]:
-        """What the columns of the metrics begin with."""
-        return ["marginal" if metric == "outcome_at_margin" else metric for metric in self.metrics]
+    def metric_columns(self) -> dict[str, tuple[FloatArray, str, str]]:
+        """The values of the columns about metrics, their headings (in the words of sentences) and their units."""
+        columns = {}
+        for k, metric in enumerate(self.metrics):
+            name, share = ("marginal", self.binary) if metric == "outcome_at_margin" else (metric, True)
+            for end, text in (("before", "before"), ("after", "after"), ("se", "standard error")):
+                unit = "" if not share else "points" if end == "se" else "%"
+                columns[f"{name}_{end}"] = getattr(self, end)[k], f"{self.words[metric]} {text}", unit
+        return columns
 
     def table(self) -> Columns:
         """One row per group; metrics before and after stand before the rates, lotteries only where there are any."""
-        whole = super(ThresholdsResult, self).table()
+        whole, drawn = super(ThresholdsResult, self).table(), bool(np.any(self.lottery < self.thresholds))
         columns: dict[str, Sequence[object] | AnyArray] = {}
-        drawn = bool(np.any(self.lottery < self.thresholds))
         for name, values in whole.items():
             if name == "rate_before":
-                for k, metric in enumerate(self.named_metrics()):
-                    columns |= {f"{metric}_before": self.before[k], f"{metric}_after": self.after[k]}
-                    columns[f"{metric}_se"] = self.se[k]
+                columns |= {name: values for name, (values, *_) in self.metric_columns().items()}
             if drawn or not name.startswith(("lottery", "probability")):
                 columns[name] = values
         return columns
 
     def units(self) -> Mapping[str, str]:
         """Rates, and outcomes of 0 and 1, in percent, with errors in points."""
-        units = dict(super(ThresholdsResult, self).units())
-        for name in self.named_metrics():
-            if self.binary or name != "marginal":
-                units |= {f"{name}_before": "%", f"{name}_after": "%", f"{name}_se": "points"}
-        return units
+        units = {name: unit for name, (_, _, unit) in self.metric_columns().items() if unit}
+        return {**super(ThresholdsResult, self).units(), **units}
 
     def headings(self) -> Mapping[str, str]:
         """What readers call the columns: metrics as sentences call them."""
-        targets = words.target_headings(self.metrics, self.words)
-        changes = {"selected_change": f"More or fewer {self.chosen}"}
-        return {**super(ThresholdsResult, self).headings(), **changes, **targets}
+        headings = {name: heading for name, (_, heading, _) in self.metric_columns().items()}
+        headings |= {f"rate_{end}": f"{self.words['selection_rate']} {end}" for end in ("before", "after")}
+        headings["selected_change"] = f"More or fewer {self.chosen}"
+        return {**super(ThresholdsResult, self).headings(), **headings}
 
     # ---- words
 

@@ -259,7 +259,10 @@ def jointly_calibrated(r: CompositeResult) -> str:
     failed = [line for line in r.joint if line.verdict is Verdict.VIOLATION]
     known = [line.pvalue for line in r.joint if line.pvalue == line.pvalue]
     if not known:
-        return "There are too few people to test whether each score is calibrated given all the scores."
+        return (
+            "There are too few people, or their outcomes are too skewed, to test whether each score is calibrated "
+            "given all the scores."
+        )
     pvalue = f"({phrases.pvalue(min(known))}, adjusted for the number of scores)"
     if not failed:
         return (
@@ -503,13 +506,6 @@ def target_words(labels: Mapping[str, str]) -> dict[str, str]:
     """What every metric is called in a sentence: the readers' words if there are ``labels``, else ours."""
     given = {name: labels.get(name) or labels.get("ppv" if name == "predictive_value" else "") for name in TARGETS}
     return {name: phrases.noun(label) if label else TARGETS[name] for name, label in given.items()}
-
-
-def target_headings(metrics: Sequence[str], names: Mapping[str, str]) -> dict[str, str]:
-    columns = {"marginal" if metric == "outcome_at_margin" else metric: names[metric] for metric in metrics}
-    columns["rate"] = names["selection_rate"]
-    ends = {"before": "before", "after": "after", "se": "standard error"}
-    return {f"{name}_{end}": f"{called} {text}" for name, called in columns.items() for end, text in ends.items()}
 
 
 def threshold_meaning(options: Mapping[str, object]) -> str:

@@ -335,27 +335,20 @@ def walk(
     member = pooled.membership
     cell = intervals(weight.sum(axis=0) * (1.0 if within is None else within), CHECKPOINTS)
     inside = (cell[:, None] == np.arange(CHECKPOINTS)).astype(np.float64)
-    residual = (member * (total - weight * pooled.outcome)).sum(axis=0)
-    slopes = member[:, :, None] * inside
-    functionals = [np.stack([-slope * pooled.outcome[:, None], slope]) for slope in slopes]
+    step = (member * (total - weight * pooled.outcome)).sum(axis=0) @ inside
+    first, second = (np.stack([-slope * pooled.outcome[:, None], slope]) for slope in member[:, :, None] * inside)
     counted = pooled.common.astype(np.float64)
-    effective = np.concatenate([moments.effective(g, counted[:, None]) for g in pair])
-    mean = np.full(2, (total @ counted).sum() / max((weight @ counted).sum(), TINY))
-    variances = [moments.cross(g, f, g, f) for g, f in zip(pair, functionals, strict=True)]
-    second = sum(float(np.trace(part)) for part in variances)
-    between = 2 * float(np.trace(moments.cross(pair[0], functionals[0], pair[1], functionals[1])))
-    known = (
-        enough(effective, mean, binary=moments.binary).all()
-        and np.isfinite(beyond_rounding(second + between, second))
-        and not skewed(moments, pair, [f.sum(axis=-1, keepdims=True) for f in functionals], alpha)[0]
-    )
-    freedom = float(welch(*(np.array(part.sum()) for part in variances), *effective))
+    effective = np.stack([moments.effective(g, counted[:, None]) for g in pair])
+    mean = (total @ counted).sum() / max((weight @ counted).sum(), TINY)
+    whole = first.sum(axis=-1, keepdims=True), second.sum(axis=-1, keepdims=True)
+    _, law = PairContrast(np.array([step.sum()]), whole, effective).law(moments, pair, alpha=alpha)
+    known = enough(effective, mean, binary=moments.binary).all() and np.isfinite(law.standard_error).all()
     least = 0.0
     if moments.binary and moments.diagonal is not None:  # squares of users' votes say less about how their rows vary
         chance = np.maximum(pooled.outcome * (1 - pooled.outcome), 0.0)
         least = float(np.sum(moments.square[chosen] * member**2 @ chance))
-    sums = residual @ inside, (weight * member**2).sum(axis=0) @ inside
-    return Walk(*sums, (functionals[0], functionals[1]), bool(known), freedom, least)
+    allowed = (weight * member**2).sum(axis=0) @ inside
+    return Walk(step, allowed, (first, second), bool(known), float(np.asarray(law.df).item()), least)
 
 
 def intervals(weight: FloatArray, size: int) -> IntArray:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import expit
@@ -15,6 +14,9 @@ from sklearn.linear_model import LogisticRegression
 from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.resampling import quantiles
 from isonomy.scores.smoothing.kernels import BINS, Axis, Bandwidth, Smoother, local_line, power_sums
+
+if TYPE_CHECKING:
+    from isonomy.scores.calibrators import GroupCalibrator
 
 # ---- maps
 
@@ -48,28 +50,15 @@ def matched(source: Map, knot: FloatArray, value: FloatArray, score: FloatArray)
     return np.interp(source(score), value[rising], knot[rising])
 
 
-def fit_map(
-    score: FloatArray,
-    outcome: FloatArray,
-    vote: FloatArray,
-    *,
-    axis: Axis,
-    method: Calibration,
-    bins: int,
-    bandwidth: float | None,
-    monotone: bool,
-    bounded: bool,
-) -> Map:
-    """The map of one group. Votes are in the unit of users (or rows): their total is the group's number of them.
-
-    ``bounded``: whether the map stays within the range of the outcomes, as expected outcomes do.
-    """
+def fit_map(score: FloatArray, outcome: FloatArray, vote: FloatArray, axis: Axis, calibrator: GroupCalibrator) -> Map:
+    """The map of one group. Votes are in the unit of users (or rows): their total is the group's number of them."""
+    method, bandwidth, monotone = calibrator.method, calibrator.bandwidth, calibrator.monotone
     if method == "isotonic":
         fitted = IsotonicRegression(out_of_bounds="clip").fit(score, outcome, sample_weight=vote)
         return partial(lines, fitted.X_thresholds_, fitted.y_thresholds_)
     if method == "platt":
         return platt(score, outcome, vote, rising=monotone)
-    edges = np.unique(quantiles(score, vote, np.arange(bins + 1) / bins))
+    edges = np.unique(quantiles(score, vote, np.arange(calibrator.bins + 1) / calibrator.bins))
     binning = method == "binning"
     # Bins between the inner edges, or the scores nearest to each edge.
     between = edges[1:-1] if binning else (edges[1:] + edges[:-1]) / 2
@@ -90,7 +79,8 @@ def fit_map(
             sums = power_sums(smoother.powers(smoother.scaled(score[part])), vote[part], vote[part] * outcome[part])
             power, total = power + sums[0], total + sums[1]
         value = total[0] / power[0] if method == "published" else local_line(power, total)
-        value = np.clip(value, outcome.min(), outcome.max()) if bounded else value
+        # Between two score scales a curve need not be an outcome: bounds would only map unlike scores onto one.
+        value = np.clip(value, outcome.min(), outcome.max()) if calibrator.onto is None else value
     if monotone:
         weight = np.maximum(mass, 1e-12)
         value = np.asarray(IsotonicRegression().fit_transform(np.arange(value.size), value, sample_weight=weight))
@@ -139,13 +129,6 @@ def mean_and_deviation(score: FloatArray, vote: FloatArray) -> tuple[float, floa
 # ---- surfaces
 
 GRID = {1: 201, 2: 41, 3: 21}  # knots per score, by number of scores: values in between are interpolated
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Model:
-    """The model of a group: expected outcomes, one column each."""
-
-    predict: Map
 
 
 def interpolated(knots: tuple[FloatArray, ...], values: FloatArray, scores: FloatArray) -> FloatArray:
