@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the designs of studies/
 DRAWN = Path(__file__).parent / "drawn"
 FULL = bool(os.environ.get("ISONOMY_FULL"))
 MARKS = {True: "agrees", False: "differs", None: "not compared"}

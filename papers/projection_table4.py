@@ -96,7 +96,7 @@ def main(replications: int) -> None:
         distances.append(float(distance))
         print(f"{n:5d}{cells}{distance:12.4f}{skipped:12d}", flush=True)
     agree = close(*zip(*pairs, strict=True), 2_000, replications)
-    record("Projection, Table 4", agree, "15 shares, judged by what chance explains")
+    record("Projection, Table 4", agree, f"15 shares of {replications:,} replications, judged by what chance explains")
     chance = 1.63 / np.sqrt(replications)  # Kolmogorov and Smirnov's law at 0.01
     why = f"distance from the limit at N = 2,000: {distances[-1]:.3f}; chance explains {chance:.3f}"
     record("Projection, Figure 2", distances[-1] < chance, why)
