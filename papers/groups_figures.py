@@ -132,7 +132,7 @@ def power_curves(law: str, replications: int, figure: str) -> None:
         monotone &= bool((np.diff(el[: lower + 1]) <= 0).all() and (np.diff(el[upper:]) >= 0).all())
     agrees = min(ends) > 0.03 and max(ends) < 0.07 and max(inside) < 0.03 and monotone
     why = f"with 500 rows EL rejects {min(ends):.3f} to {max(ends):.3f} at the ends of the null hypothesis, at most "
-    why += f"{max(inside):.3f} inside it, and {'' if monotone else 'not '}ever more outside; published: 0.05, toward 0, ever more"
+    why += f"{max(inside):.3f} inside it, {'' if monotone else 'not '}more and more outside; published 0.05, 0, more"
     record(f"Groups, Figure {figure}", agrees, why)
 
 
