@@ -128,7 +128,7 @@ def _crossed(result: GroupEvidence, drawn: IntArray) -> list[Any]:
     return [alt.vconcat(*parts[:_CROSSED]).resolve_scale(color="independent")] if len(parts) > 1 else parts
 
 
-def _table(result: GroupEvidence, pair: tuple[str, ...], drawn: IntArray) -> alt.LayerChart:
+def _table(result: GroupEvidence, pair: tuple[str, ...], drawn: IntArray) -> Panel:
     """Two columns crossed, with each column alone at its margin."""
     names = [[name for name, _ in group.items] for group in result.groups]  # named conditions share theirs
     places = [i for i in drawn if set(names[i]) <= set(pair) and len(names[i]) == len(set(names[i]))]
@@ -142,7 +142,7 @@ def _table(result: GroupEvidence, pair: tuple[str, ...], drawn: IntArray) -> alt
     )
 
 
-def _tree(result: GroupEvidence, names: tuple[str, ...], drawn: IntArray) -> alt.LayerChart:
+def _tree(result: GroupEvidence, names: tuple[str, ...], drawn: IntArray) -> Panel:
     """The groups of the first column, within them those of the next, and so on; a box is as high as those within it."""
     deepest = [result.groups[i].items for i in drawn]
     deepest = [items for items in deepest if tuple(name for name, _ in items) == names[: len(items)]]
@@ -153,7 +153,7 @@ def _tree(result: GroupEvidence, names: tuple[str, ...], drawn: IntArray) -> alt
     order = [paths[i] for i in places]
     last = [path for path, after in zip(order, [*order[1:], ()], strict=True) if after[: len(path)] != path]
     within = [[k for k, end in enumerate(last) if end[: len(path)] == path] for path in order]
-    more = {"level": [len(path) - 1 for path in order], "name": [path[-1] for path in order]}
+    more: dict[str, Any] = {"level": [len(path) - 1 for path in order], "name": [path[-1] for path in order]}
     more |= {"top": [float(part[0]) for part in within], "bottom": [part[-1] + 1.0 for part in within]}
     more["middle"] = [(part[0] + part[-1] + 1) / 2 for part in within]
     heads = f"{json.dumps(names)}[datum.value]"  # columns are numbered, because all named conditions share a name
@@ -176,7 +176,7 @@ def _level(result: GroupEvidence, item: tuple[str, object]) -> str:
 
 def _boxes(
     result: GroupEvidence, places: Sequence[int], more: Columns, sides: Mapping[str, Any], y: alt.Y, longest: int
-) -> alt.LayerChart:
+) -> Panel:
     """A box for each group, colored by its disparity, which is written at ``y`` after the ``name``, if it has any."""
     value, unit = result.link.delta(result.disparity[places]), result.units().get("disparity", "")
     shown = [phrases.percent(x) if unit else phrases.number(x) for x in result.disparity[places].tolist()]
