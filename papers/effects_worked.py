@@ -146,6 +146,8 @@ def main() -> None:
         for sentence in result.price.findings():
             print(f"  {sentence}")
         print(f"  {result.evaluation.headline()}")
+        pvalues = zip(result.evaluation.strategies, result.evaluation.adjusted_pvalue, strict=True)
+        print(f"  adjusted p-values: {', '.join(f'{name} {p:.3g}' for name, p in pvalues if np.isfinite(p))}")
 
 
 if __name__ == "__main__":

@@ -3,23 +3,25 @@
     python papers/ledger.py
 
 Scripts call `record` once for each table or figure. `make papers` names a file in ISONOMY_PAPERS, in which the entries
-are collected, and runs this module last to print them and their count.
+are collected, and runs this module last to print them and their count. With ISONOMY_FULL=1 the simulations have as many
+replications as the papers', and otherwise as many as a person waits for.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the designs of studies/
 DRAWN = Path(__file__).parent / "drawn"
-
-
-MARKS = {True: "agrees", False: "differs", None: "drawn, not compared"}
+FULL = bool(os.environ.get("ISONOMY_FULL"))
+MARKS = {True: "agrees", False: "differs", None: "not compared"}
 
 
 def record(item: str, agrees: bool | np.bool_ | None, why: str = "") -> None:
@@ -84,11 +86,11 @@ def main() -> None:
     entries = [json.loads(line) for line in Path(path).read_text().splitlines()] if path and Path(path).exists() else []
     print("\nTables and figures of the five papers")
     for entry in entries:
-        print(f"  {MARKS[entry['agrees']]:20} {entry['item']}{'; ' + entry['why'] if entry['why'] else ''}")
+        print(f"  {MARKS[entry['agrees']]:14} {entry['item']}{'; ' + entry['why'] if entry['why'] else ''}")
     count = {mark: sum(entry["agrees"] is mark for entry in entries) for mark in MARKS}
     print(
-        f"{len(entries)} tables and figures: {count[True]} agree, {count[False]} differ, {count[None]} are drawn or "
-        "printed without a comparison."
+        f"{len(entries)} tables and figures: {count[True]} agree, {count[False]} differ, {count[None]} have "
+        "nothing to be compared with."
     )
 
 

@@ -97,7 +97,8 @@ def main() -> None:
             for panel, points in zip("ab", panels.values(), strict=True):
                 above = [p["statistic"] > p["threshold"] for p in points]
                 why = f"above the threshold for {sum(above)} of {len(above)} penalties; published: for all"
-                why += "" if all(above) else ", with a split, labels and features that are not published"
+                if not all(above):
+                    why += ". The split is not published, and by Table 1 the naive SVM is rejected in 0.301 of splits"
                 record(f"Projection, Figure 1{panel}", all(above), why)
             draw("projection_figure_1", picture(panels))
 

@@ -415,7 +415,7 @@ def composites() -> list[Run]:
     runs = []
     for name, draw in COMPOSITES.items():
         lines = [Line((f"{name}: {part}",), (LIMIT,)) for part in ("every weight", "Lemma 1's condition")]
-        runs.append(Run(tuple(lines), each(partial(composed, draw=draw)), 500))  # all weights: a quarter of a second
+        runs.append(Run(tuple(lines), each(partial(composed, draw=draw)), TABLES))  # a quarter of a second each
     parts = ("weights 2 and 1", "Lemma 1's condition, weights 2 and 1", "best weights")
     lines = [Line((f"400 rows per group: {part}",), (LIMIT,)) for part in parts]
     weighted = partial(composed, draw=COMPOSITES["400 rows per group"], weights=[2.0, 1.0])

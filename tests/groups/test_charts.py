@@ -149,6 +149,36 @@ def test_intersections_are_boxes_and_flagged_ones_have_a_frame() -> None:
     assert not boxes(iso.flag(CROSSED, **{**BOTH, "depth": 1}).plot().to_dict())
 
 
+def test_three_columns_are_a_tree_in_which_boxes_divide_the_box_before_them() -> None:
+    table = {**CROSSED, "age": np.resize(["old", "young"], 2_000)}
+    result = iso.flag(table, **{**BOTH, "groups": ["race", "sex", "age"], "depth": 3, "reference": {"race": "x"}})
+    chart = result.plot().to_dict()
+    tree = next(rows for rows in chart["datasets"].values() if "top" in rows[0])
+    drawn = {box["group"]: box for box in tree}
+    assert {len(label.split(" & ")) for label in drawn} == {1, 2, 3}
+    assert len(drawn) == 2 + 4 + 8
+    for label, box in drawn.items():  # as high as its parts
+        within = [other for name, other in drawn.items() if name.startswith(f"{label} & ") and other["level"] == 2]
+        if box["level"] < 2:
+            assert box["bottom"] - box["top"] == len(within)
+            assert (box["top"], box["bottom"]) == (min(b["top"] for b in within), max(b["bottom"] for b in within))
+    flagged = {label for label, verdict in zip(result.labels, result.verdicts, strict=True) if verdict == "violation"}
+    assert flagged
+    assert {label for label, box in drawn.items() if box["flagged"]} == flagged & set(drawn)
+    assert drawn["race=x"]["label"] == "x: 0.0"  # the reference
+    i = result.labels.index("race=y & sex=f & age=old")
+    assert drawn[result.labels[i]]["label"] == f"old: {100 * result.disparity[i]:.1f}"
+    tables = [rows for rows in chart["datasets"].values() if "row" in rows[0]]
+    assert len(tables) == 2  # race by age and sex by age: race by sex is in the tree
+
+
+def test_two_named_conditions_at_once_are_no_cell_of_one_of_them() -> None:
+    conditions = [iso.where("tall", iso.col("p") >= 0), iso.where("x", iso.col("race") == "x")]
+    chart = iso.flag(CROSSED, **{**BOTH, "groups": [*conditions, "sex"], "depth": 3}).plot().to_dict()
+    (table,) = [rows for rows in chart["datasets"].values() if "row" in rows[0]]
+    assert len({(box["row"], box["column"]) for box in table}) == len(table)
+
+
 def test_each_metric_has_a_panel() -> None:
     table = {**CROSSED, "y": np.resize([1, 0], 2_000)}
     options: dict[str, Any] = {"metric": ["tpr", "fpr"], "prediction": "p", "outcome": "y", "groups": "race"}

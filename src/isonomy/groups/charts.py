@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
 import numpy as np
 
+from isonomy.frames.groups import Group
 from isonomy.groups import words
 from isonomy.inference import Verdict, inside
 from isonomy.numerics.arrays import FloatArray, IntArray
@@ -21,8 +23,12 @@ if TYPE_CHECKING:
     from isonomy.groups.proxy import ProxyEvidence
 
 Panel = alt.LayerChart | alt.FacetChart
-_BOXES = ["#E9A26B", "#F4F2EE", "#6BA6CC"]  # lower, equal, higher: black letters can be read on each
-_ALL, _PAIRS = "(all)", 3  # the margin of a table of intersections, and how many tables are drawn
+_COLORS = ["#E9A26B", "#F4F2EE", "#6BA6CC"]  # lower, equal, higher: black letters can be read on each
+_UNKNOWN = "#D9D9D9"  # the reference, and groups that are not tested
+_FRAME = theme.VERDICT_COLORS["violation"]
+_ALL, _CROSSED = "(all)", 3  # the margin of a table of intersections, and how many tables and trees are drawn
+_PLAIN: dict[str, Any] = {"grid": False, "domain": False, "ticks": False, "labelAngle": 0}
+_WIDEST = 180  # pixels of a column of boxes
 _RATIO_WORDS = (
     "{violation: 'shown to be below the threshold', within_tolerance: 'shown to reach the threshold', "
     "inconclusive: 'neither was shown', reference: 'comparator'}[datum.label] || datum.label"
@@ -113,48 +119,87 @@ def _rates(result: GroupEvidence, order: IntArray, name: str, low: FloatArray, h
     return charts.panel("value", columns, axis=name, title="Each group alone", unit=unit, width=140, labeled=False)
 
 
-def _crossed(result: GroupEvidence, drawn: IntArray) -> list[Panel]:
-    """Intersections of two columns as a table of boxes, each column alone at its margin; flagged boxes have a frame."""
-    flagged = [result.verdicts[i] is Verdict.VIOLATION for i in drawn] if hasattr(result, "verdicts") else []
-    columns = [tuple(name for name, _ in result.groups[i].items) for i in drawn]
-    pairs = [pair for pair in dict.fromkeys(columns) if len(pair) == 2]
-    return [_boxes(result, pair, drawn, flagged) for pair in pairs[:_PAIRS] if flagged]
+def _crossed(result: GroupEvidence, drawn: IntArray) -> list[Any]:
+    """Intersections below each other: tables of two columns, trees of more; flagged boxes have a frame."""
+    columns = [tuple(name for name, _ in result.groups[i].items) for i in drawn if hasattr(result, "verdicts")]
+    every = sorted(dict.fromkeys(names for names in columns if len(names) > 1), key=len, reverse=True)
+    longest = [names for names in every if not any(names == other[: len(names)] != other for other in every)]
+    parts = [(_table if len(set(names)) == len(names) == 2 else _tree)(result, names, drawn) for names in longest]
+    return [alt.vconcat(*parts[:_CROSSED]).resolve_scale(color="independent")] if len(parts) > 1 else parts
 
 
-def _boxes(result: GroupEvidence, pair: tuple[str, ...], drawn: IntArray, flagged: Sequence[bool]) -> Panel:
-    places = [dict(result.groups[i].items) for i in drawn]
-    inside = [k for k, items in enumerate(places) if set(items) <= set(pair)]
-    alone = {group.items[0]: group.label for group in result.groups if len(group.items) == 1}
-    named = {item: str(item[1]) if "=" in label else theme.short(label, 24) for item, label in alone.items()}
+def _table(result: GroupEvidence, pair: tuple[str, ...], drawn: IntArray) -> Panel:
+    """Two columns crossed, with each column alone at its margin."""
+    names = [[name for name, _ in group.items] for group in result.groups]  # named conditions share theirs
+    places = [i for i in drawn if set(names[i]) <= set(pair) and len(names[i]) == len(set(names[i]))]
+    levels = [{item[0]: _level(result, item) for item in result.groups[i].items} for i in places]
+    first, second = ([level.get(name, _ALL) for level in levels] for name in pair)
+    x = alt.X("column:N", title=pair[1], sort=_last(second), axis=alt.Axis(orient="top", labelLimit=_WIDEST, **_PLAIN))
+    y = alt.Y("row:N", title=pair[0], sort=_last(first), axis=alt.Axis(labelPadding=6, **_PLAIN))
+    longest = max(map(len, second))
+    return _boxes(result, places, {"row": first, "column": second}, {"x": x, "y": y}, y, longest).properties(
+        height=alt.Step(26)
+    )
 
-    def level(name: str, items: Mapping[str, object]) -> str:
-        return named.get((name, items[name]), str(items[name])) if name in items else _ALL
 
-    first, second = ([level(name, places[k]) for k in inside] for name in pair)
-    value = result.link.delta(result.disparity[drawn[inside]])
-    unit, ratio = result.units().get("disparity", ""), result.link.ratio
-    shown = [phrases.percent(x) if unit else phrases.number(x) for x in result.disparity[drawn[inside]].tolist()]
-    columns = {"row": first, "column": second, "value": value, "text": shown}
-    columns |= {"flagged": [bool(flagged[k]) for k in inside], "group": [result.labels[drawn[k]] for k in inside]}
+def _tree(result: GroupEvidence, names: tuple[str, ...], drawn: IntArray) -> Panel:
+    """The groups of the first column, within them those of the next, and so on; a box is as high as those within it."""
+    deepest = [result.groups[i].items for i in drawn]
+    deepest = [items for items in deepest if tuple(name for name, _ in items) == names[: len(items)]]
+    every = {i: group.items for i, group in enumerate(result.groups)}
+    inside = [i for i, items in every.items() if any(other[: len(items)] == items for other in deepest)]
+    paths = {i: tuple(_level(result, item) for item in every[i]) for i in inside}
+    places = sorted(inside, key=paths.__getitem__)
+    order = [paths[i] for i in places]
+    last = [path for path, after in zip(order, [*order[1:], ()], strict=True) if after[: len(path)] != path]
+    within = [[k for k, end in enumerate(last) if end[: len(path)] == path] for path in order]
+    more: dict[str, Any] = {"level": [len(path) - 1 for path in order], "name": [path[-1] for path in order]}
+    more |= {"top": [float(part[0]) for part in within], "bottom": [part[-1] + 1.0 for part in within]}
+    more["middle"] = [(part[0] + part[-1] + 1) / 2 for part in within]
+    heads = f"{json.dumps(names)}[datum.value]"  # columns are numbered, because all named conditions share a name
+    scale = alt.Scale(domain=[0, len(last)], reverse=True, nice=False)
+    sides = {
+        "x": alt.X("level:O", title=None, axis=alt.Axis(orient="top", labelExpr=heads, **_PLAIN)),
+        "y": alt.Y("top:Q", axis=None, scale=scale),
+        "y2": "bottom:Q",
+    }
+    longest = 6 + max(len(path[-1]) for path in order)
+    chart = _boxes(result, places, more, sides, alt.Y("middle:Q", axis=None, scale=scale), longest)
+    return chart.properties(height=charts.ROW * len(last))
+
+
+def _level(result: GroupEvidence, item: tuple[str, object]) -> str:
+    """The value of a column; the whole label of a cut or a condition."""
+    alone = next((group for group in result.groups if group.items == (item,)), Group((item,)))
+    return theme.short(alone.label.removeprefix(f"{item[0]}="), 24)
+
+
+def _boxes(
+    result: GroupEvidence, places: Sequence[int], more: Columns, sides: Mapping[str, Any], y: alt.Y, longest: int
+) -> Panel:
+    """A box for each group, colored by its disparity, which is written at ``y`` after the ``name``, if it has any."""
+    value, unit = result.link.delta(result.disparity[places]), result.units().get("disparity", "")
+    shown = [phrases.percent(x) if unit else phrases.number(x) for x in result.disparity[places].tolist()]
+    names = more.get("name", [""] * len(shown))
+    columns = {**more, "value": value, "text": shown}
+    parts = zip(names, shown, np.isfinite(value), strict=True)
+    columns["label"] = [": ".join([name] * bool(name) + [text] * bool(known)) for name, text, known in parts]
+    columns["flagged"] = [result.verdicts[i] is Verdict.VIOLATION for i in places]  # type: ignore[attr-defined]
+    columns["group"] = [result.labels[i] for i in places]
     most = float(np.nanmax(np.abs(value), initial=1e-9))
-    color = alt.Color(
-        "value:Q", legend=None, scale=alt.Scale(domain=[-most, 0.0, most], range=_BOXES, interpolate="rgb")
-    )
-    axes = (
-        alt.Axis(grid=False, domain=False, ticks=False, labelPadding=6),
-        alt.Axis(grid=False, domain=False, ticks=False, labelAngle=0, labelLimit=64, orient="top"),
-    )
-    y = alt.Y("row:N", title=pair[0], sort=_last(first), axis=axes[0])
-    x = alt.X("column:N", title=pair[1], sort=_last(second), axis=axes[1])
-    base = alt.Chart(theme.data(columns)).encode(x=x, y=y, tooltip=["group:N", "text:N", "flagged:N"])
-    frame = base.transform_filter("datum.flagged").mark_rect(filled=False, stroke="black", strokeWidth=2.5)
-    title = f"Intersections{', in points' if unit else ' (ratios)' if ratio else ''}"
+    scale = alt.Scale(domain=[-most, 0.0, most], range=_COLORS, interpolate="rgb")
+    base = alt.Chart(theme.data(columns)).encode(x=sides["x"], tooltip=["group:N", "text:N", "flagged:N"])
+    boxes = base.encode(**sides)
+    color = alt.Color("value:Q", legend=None, scale=scale)
+    known = alt.condition("isValid(datum.value)", color, alt.value(_UNKNOWN))
+    measured = f"{', in points' if unit else ' (ratios)' if result.link.ratio else ''}"
     return alt.layer(
-        base.mark_rect().encode(color=color), frame, base.mark_text(color="black", fontSize=12).encode(text="text:N")
+        boxes.mark_rect(stroke="white", invalid=None).encode(color=known),
+        boxes.transform_filter("datum.flagged").mark_rect(filled=False, stroke=_FRAME, strokeWidth=2.5),
+        base.mark_text(color="black", fontSize=12).encode(y=y, text="label:N"),
     ).properties(
-        width=alt.Step(66),
-        height=alt.Step(26),
-        title=alt.TitleParams(title, subtitle=["Framed: a difference was shown."]),
+        width=alt.Step(min(_WIDEST, max(66, 7 * longest))),
+        title=alt.TitleParams(f"Intersections{measured}", subtitle=["Framed: a difference was shown."]),
     )
 
 
