@@ -33,7 +33,7 @@ MASS, SECOND, FOURTH, CLUSTER, CELL = "mass", "second", "fourth", "cluster", "ce
 # is a pass over it. MEMORY: bytes of what was read that are kept.
 FEWEST_AT_ONCE, MOST_AT_ONCE, MEMORY = 1_000_000, 16_000_000, 1_000_000_000
 # Entries of a matrix multiplied at once: more do not fit into a processor's cache with their products.
-AT_ONCE = 100_000
+AT_ONCE = 25_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -328,7 +328,7 @@ def partitions(grouping: Grouping, cells: pl.DataFrame) -> tuple[Partition, ...]
                 "probabilities of groups there is iso.proxy; for bands of a number, iso.cut."
             )
     subsets = [*grouping.subsets, *([grouping.strata] if grouping.strata else [])]
-    return tuple(map(partial(_partition, levels, len(cells)), subsets))
+    return tuple(map(partial(_partition, levels), subsets))
 
 
 def refuse_many(argument: str, name: str, levels: int) -> None:
@@ -359,19 +359,15 @@ def _levels(dimension: Dimension, column: pl.Series, argument: str) -> Levels:
     return rank[codes], listed
 
 
-def _partition(levels: Mapping[str, Levels], size: int, subset: tuple[Dimension, ...]) -> Partition:
-    combined = np.zeros(size, dtype=np.intp)
-    inside = np.ones(size, dtype=bool)
-    shape: list[int] = []
-    for dimension in subset:
-        codes, values = levels[dimension.name]
-        combined = combined * len(values) + codes
-        inside &= codes >= 0
-        shape.append(len(values))
-    present, codes = np.arange(shape[0]), combined
-    if len(subset) > 1:  # of a single dimension every level occurs, and a named group is listed even if it is empty
-        combined[~inside] = -1
-        present, codes = _distinct(combined, prod(shape))
+def _partition(levels: Mapping[str, Levels], subset: tuple[Dimension, ...]) -> Partition:
+    codes, shape = levels[subset[0].name][0], [len(levels[dimension.name][1]) for dimension in subset]
+    present = np.arange(shape[0])  # of a single dimension every level occurs, or it is a named group
+    if len(subset) > 1:
+        outside = codes < 0
+        for dimension, number in zip(subset[1:], shape[1:], strict=True):
+            level = levels[dimension.name][0]
+            codes, outside = codes * number + level, outside | (level < 0)
+        present, codes = _distinct(np.where(outside, -1, codes), prod(shape))
     columns = []
     for dimension, code in zip(subset, np.unravel_index(present, shape), strict=True):
         name, values = CONDITION if dimension.condition else dimension.name, levels[dimension.name][1]

@@ -225,7 +225,7 @@ def read(plan: CompositePlan) -> tuple[list[list[VoteMoments]], RowVotes]:
             s, y = score @ weight, outcome @ weight
             binary = bool(np.all(y * (1 - y) == 0))
             table, rows = (partition.title, groups, binary, votes.axis(s)), (codes, s, y)
-            moments = VoteMoments.from_rows(*table, *rows, votes.vote, votes.lines, votes.user, products=False)
+            moments = VoteMoments.from_rows(*table, *rows, votes.vote, votes.lines, votes.user)
             if votes.user is None:  # products of different composites need the rows; k equal rows add up to one line
                 vote, line = votes.vote / np.sqrt(lines), np.arange(lines.size)
                 moments = replace(moments, tables=VoteMoments.from_rows(*table, *rows, vote, user=line).tables)

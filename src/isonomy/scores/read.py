@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
-from operator import add, and_, or_
+from operator import add, and_, mul, or_
 from typing import Any, Literal, TypeVar
 
 import narwhals as nw
@@ -27,7 +27,8 @@ from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
 from isonomy.results import Plan
 from isonomy.results.progress import tracked
 from isonomy.scores.smoothing.kernels import BINS, Axis, Bins
-from isonomy.scores.smoothing.moments import VoteMoments
+from isonomy.scores.smoothing.moments import FEW, MANY, VoteMoments
+from isonomy.scores.smoothing.products import Products
 
 Level = Literal["user", "aggregate"]
 K = TypeVar("K")
@@ -228,19 +229,24 @@ def read_sums(rows: ScoreRows, axis: Axis | None = None) -> ScoreSums:
         return _by_workers(rows, axis)
     number = source.cells(rows.checks).rows if source.lazy else round(float(sums_at(source.frame, {}, {})[COUNT]))
     if number <= HELD:
-        return _held(rows, axis, None)
+        return _held(rows, axis)
     axis = axis or axis_of(source.complete_rows({SCORE: rows.score, OUTCOME: rows.outcome}))
-    known = tuple(compared(partition)[0] for partition in source.cells(rows.checks).partitions)
+    checks = source.cells(rows.checks)
+    known = [compared(partition)[0] for partition in checks.partitions]
+    binary = not float(checks.values[NOT_BINARY].sum()) > 0
+    products = [Products(len(groups), binary=binary) for groups in known] if rows.person is not None else None
     parts = split(source.frame, rows.person or rows.score, -(-number // HELD))
     read = [
-        _held(replace(rows, source=source.derived(part)), axis, known)
+        _held(replace(rows, source=source.derived(part)), axis, known, products)
         for part in tracked(parts, "Part of the rows", len(parts), bar=False)
     ]
-    tables = tuple(reduce(add, part) for part in zip(*(sums.tables for sums in read), strict=True))
+    tables = [reduce(add, part) for part in zip(*(sums.tables for sums in read), strict=True)]
+    if products is not None:
+        tables = [table.with_products(sums) for table, sums in zip(tables, products, strict=True)]
     dropped = Counter[str]()
     for sums in read:
         dropped.update(sums.dropped)
-    return ScoreSums(tables, sum(sums.rows for sums in read), dict(dropped))
+    return ScoreSums(tuple(tables), sum(sums.rows for sums in read), dict(dropped))
 
 
 def axis_of(frame: Lazy) -> Axis:
@@ -315,16 +321,27 @@ def read_votes(rows: ScoreRows, numeric: Mapping[str, str | nw.Expr]) -> RowVote
     chosen = slice(None) if known is None else known
     lines = None if lines is None else lines[chosen]
     columns = {name: sample.columns[name][chosen] for name in (*numeric, *weights, *sizes)}
-    vote = columns.get("weight", np.ones(sample.size)[chosen]) * (1.0 if lines is None else lines)
+    factors = [column for column in (lines, columns.get("weight")) if column is not None]
     if user is not None and rows.level == "user":
-        vote = vote / (np.bincount(user, weights=lines)[user] if rows.user_rows is None else columns["user_rows"])
+        with np.errstate(divide="ignore"):  # some codes stand for no user
+            shares = 1.0 / (np.bincount(user, weights=lines) if rows.user_rows is None else columns["user_rows"])
+        factors.append(shares[user] if rows.user_rows is None else shares)
+    vote = reduce(mul, factors) if factors else np.ones(sample.size)[chosen]
     number = vote.size if lines is None else round(float(lines.sum()))
     partitions = [replace(partition, codes=partition.codes[chosen]) for partition in sample.partitions]
     return RowVotes(columns, partitions, vote, lines, user, number, dropped)
 
 
-def _held(rows: ScoreRows, axis: Axis | None, known: Sequence[tuple[Group, ...]] | None) -> ScoreSums:
-    """The sums of a table (or of a part of one, whose groups are ``known``) that fits into memory."""
+def _held(
+    rows: ScoreRows,
+    axis: Axis | None,
+    known: Sequence[tuple[Group, ...]] | None = None,
+    products: Sequence[Products] | None = None,
+) -> ScoreSums:
+    """The sums of a table that fits into memory, or of a part of one, whose groups are ``known``.
+
+    A part adds its products to those of the others.
+    """
     votes = read_votes(rows, rows.checks.numeric)
     score, outcome = votes.numbers["score"], votes.numbers["outcome"]
     if axis is None:
@@ -333,9 +350,14 @@ def _held(rows: ScoreRows, axis: Axis | None, known: Sequence[tuple[Group, ...]]
     tables = []
     for number, partition in enumerate(votes.partitions):
         groups, codes = table_groups(partition, None if known is None else known[number])
-        lines = (codes, score, outcome, votes.vote, votes.lines, votes.user)
-        products = None if known is None else True
-        tables.append(VoteMoments.from_rows(partition.title, groups, binary, axis, *lines, products=products))
+        table = (partition.title, groups, binary, axis, codes, score, outcome, votes.vote, votes.lines, votes.user)
+        if products is not None:
+            tables.append(VoteMoments.from_rows(*table, products=products[number]))
+        elif votes.user is not None and codes.size > MANY and len(groups) <= FEW:
+            own = Products(len(groups), binary=binary)
+            tables.append(VoteMoments.from_rows(*table, products=own).with_products(own))
+        else:
+            tables.append(VoteMoments.from_rows(*table))
     return ScoreSums(tuple(tables), votes.rows, votes.dropped)
 
 
@@ -374,10 +396,10 @@ def _by_workers(rows: ScoreRows, axis: Axis | None) -> ScoreSums:
     codes = [group_number(rows.grouping, groups).alias(f"{ROW_GROUP}{i}") for i, groups in enumerate(tables)]
     lines = people.select(*numbers, *labels, nw.col(ROW_COUNT).alias(VOTE), *codes)
     by_user = rows.person is not None and rows.level == "user"
-    work = partial(_part_entries, axis, tuple(tables), by_user=by_user)
+    binary = not float(checks.values[NOT_BINARY].sum()) > 0
+    work = partial(_part_entries, axis, tuple(tables), by_user=by_user, binary=binary)
     place, value = summed_parts(lines, USER if labels else None, checks.rows, work)
     ends = np.searchsorted(place, _FAMILY * np.arange(len(tables) + 1))
-    binary = not float(checks.values[NOT_BINARY].sum()) > 0
     read = [
         VoteMoments.from_entries(title, groups, binary, axis, place[a:b] - k * _FAMILY, value[a:b], users=bool(labels))
         for k, (title, groups, a, b) in enumerate(zip(titles, tables, ends[:-1], ends[1:], strict=True))
@@ -386,7 +408,7 @@ def _by_workers(rows: ScoreRows, axis: Axis | None) -> ScoreSums:
 
 
 def _part_entries(
-    axis: Axis, tables: Sequence[tuple[Group, ...]], columns: Mapping[str, AnyArray], *, by_user: bool
+    axis: Axis, tables: Sequence[tuple[Group, ...]], columns: Mapping[str, AnyArray], *, by_user: bool, binary: bool
 ) -> Iterator[tuple[IntArray, FloatArray]]:
     """The sums of every table of groups among some users' rows, table after table."""
     lines, vote = columns.get(COUNTED), columns[VOTE]
@@ -395,8 +417,9 @@ def _part_entries(
         vote = vote / (columns[USER_ROWS] if USER_ROWS in columns else np.bincount(user, weights=lines)[user])
     for k, groups in enumerate(tables):
         values = (columns[f"{ROW_GROUP}{k}"], columns[SCORE], columns[OUTCOME], vote, lines, user)
-        sums = VoteMoments.from_rows("", groups, True, axis, *values, products=True)
-        yield from ((place + k * _FAMILY, value) for place, value in sums.entries())
+        products = None if user is None else Products(len(groups), binary=binary)
+        sums = VoteMoments.from_rows("", groups, binary, axis, *values, products=products)
+        yield from ((place + k * _FAMILY, value) for place, value in sums.entries(products))
 
 
 # ---- rows from a threshold up

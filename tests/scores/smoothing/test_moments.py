@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from isonomy.numerics.arrays import FloatArray
-from isonomy.scores.smoothing import moments as module
+from isonomy.scores.smoothing import products as module
 from isonomy.scores.smoothing.kernels import BINS
 from isonomy.scores.smoothing.moments import VoteMoments
+from isonomy.scores.smoothing.products import Products
 from support.votes import AXIS, groups
 from support.votes import moments as moments_of
 
@@ -27,11 +28,16 @@ def rows(n: int = 600, seed: int = 0) -> dict[str, Any]:
 
 
 def moments(
-    columns: dict[str, Any], *, user: bool = True, products: bool = False, chosen: Any = slice(None)
+    columns: dict[str, Any], *, user: bool = True, products: Products | None = None, chosen: Any = slice(None)
 ) -> VoteMoments:
     score, outcome, vote = (columns[name][chosen] for name in ("score", "outcome", "vote"))
     person = columns["user"][chosen] if user else None
     return moments_of(columns["group"][chosen], 2, score, outcome, vote, None, person, products=products)
+
+
+def multiplied(columns: dict[str, Any], *, binary: bool = False) -> VoteMoments:
+    products = Products(2, binary=binary)
+    return moments(columns, products=products).with_products(products)
 
 
 def functional(seed: int = 1) -> FloatArray:
@@ -57,17 +63,24 @@ def test_covariances_are_sums_over_users(user: bool, a: int, b: int) -> None:
     columns, f = rows(), functional()
     expected = by_hand(columns, a, b, user)
     np.testing.assert_allclose(moments(columns, user=user).cross(a, f, b, f), expected, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(
-        moments(columns, user=user, products=True).cross(a, f, b, f), expected, rtol=1e-9, atol=1e-9
-    )
+    if user:
+        np.testing.assert_allclose(multiplied(columns).cross(a, f, b, f), expected, rtol=1e-9, atol=1e-9)
 
 
-def test_users_are_multiplied_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_functionals_of_a_group_may_differ() -> None:
+    columns, f, h = rows(), functional(), functional(2)
+    whole, summed = moments(columns), multiplied(columns)
+    np.testing.assert_allclose(summed.cross(0, f, 0, h), whole.cross(0, f, 0, h), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("at_once", "many"), [(7, 3), (7, 100), (10_000, 0)])
+def test_users_are_multiplied_in_parts_or_joined(monkeypatch: pytest.MonkeyPatch, at_once: int, many: int) -> None:
     columns, f = rows(), functional()
-    monkeypatch.setattr(module, "USERS", 7)
-    np.testing.assert_allclose(
-        moments(columns, products=True).cross(0, f, 1, f), by_hand(columns, 0, 1, True), rtol=1e-9
-    )
+    monkeypatch.setattr(module, "_AT_ONCE", at_once)
+    monkeypatch.setattr(module, "_MANY", many)
+    for a, b in ((0, 0), (0, 1)):
+        expected = by_hand(columns, a, b, True)
+        np.testing.assert_allclose(multiplied(columns).cross(a, f, b, f), expected, rtol=1e-9, atol=1e-9)
 
 
 def votes_of_users(seed: int = 0) -> dict[str, Any]:
@@ -80,7 +93,7 @@ def votes_of_users(seed: int = 0) -> dict[str, Any]:
 
 def test_rows_with_outcomes_0_and_1_are_counted() -> None:
     columns, f = votes_of_users(), functional()
-    summed = moments(columns, products=True)
+    summed = multiplied(columns, binary=True)
     for g in (0, 1):
         np.testing.assert_allclose(summed.cross(g, f, g, f), by_hand(columns, g, g, True), rtol=1e-9)
     np.testing.assert_allclose(summed.square, moments(columns).square, rtol=1e-12)
@@ -89,7 +102,7 @@ def test_rows_with_outcomes_0_and_1_are_counted() -> None:
 @pytest.mark.parametrize("name", ["vote", "outcome", "group"])
 def test_other_votes_outcomes_and_users_of_two_groups_are_multiplied(name: str) -> None:
     columns, f = votes_of_users() | {name: rows()[name]}, functional()
-    summed = moments(columns, products=True)
+    summed = multiplied(columns, binary=name != "outcome")
     for a, b in ((0, 0), (0, 1)):
         np.testing.assert_allclose(summed.cross(a, f, b, f), by_hand(columns, a, b, True), rtol=1e-9, atol=1e-9)
 
@@ -98,9 +111,10 @@ def test_other_votes_outcomes_and_users_of_two_groups_are_multiplied(name: str) 
 def test_parts_add_up(user: bool) -> None:
     columns, f = rows(), functional()
     low = columns["user"] < 40
-    both = moments(columns, user=user, products=True, chosen=low) + moments(
-        columns, user=user, products=True, chosen=~low
-    )
+    products = Products(2, binary=False) if user else None
+    parts = [moments(columns, user=user, products=products, chosen=chosen) for chosen in (low, ~low)]
+    both = parts[0] + parts[1]
+    both = both if products is None else both.with_products(products)
     whole = moments(columns, user=user)
     for name in ("weight", "total", "place", "square", "rows", "users", "site"):
         np.testing.assert_allclose(getattr(both, name), getattr(whole, name), rtol=1e-12, err_msg=name)
@@ -135,7 +149,8 @@ def test_entries_of_parts_make_the_whole(user: bool) -> None:
     low = columns["user"] < 40
     places, values = [], []
     for chosen in (low, ~low):
-        for place, value in moments(columns, user=user, products=True, chosen=chosen).entries():
+        products = Products(2, binary=False) if user else None
+        for place, value in moments(columns, user=user, products=products, chosen=chosen).entries(products):
             places.append(place)
             values.append(value)
     place, at = np.unique(np.concatenate(places), return_inverse=True)

@@ -21,12 +21,11 @@ from isonomy.errors import UsageError
 from isonomy.frames import Group
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.scores.smoothing.kernels import BINS, Axis, Bandwidth, Widths
+from isonomy.scores.smoothing.products import SITES, Pair, Products
 
 _LINES = 2**13  # users at a time, in products with functionals
-USERS = 2**18  # at a time, in products of sites: more do not fit into a processor's cache
 MANY = 2**19  # rows of users from which products of sites are summed once, for
 FEW = 8  # groups at most: products of a group fill 32 MB
-Pair = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +34,7 @@ class VoteMoments:
 
     A functional is an array (2, BINS, P): what a vote, and a vote times its outcome, adds to each of P numbers at each
     site. ``diagonal`` is used if rows are independent. Otherwise ``tables`` has users x (votes, votes times outcomes at
-    each site) of each group, or, if tables would be large, ``blocks`` has their products (2, 2, BINS, BINS).
+    each site) of each group, or, if tables would be large, ``blocks`` has their `Products`.
     Independent rows have ``tables`` only for `composite_parity`.
     """
 
@@ -71,12 +70,12 @@ class VoteMoments:
         lines: FloatArray | None = None,
         user: IntArray | None = None,
         *,
-        products: bool | None = None,
+        products: Products | None = None,
     ) -> VoteMoments:
         """Sum rows whose group has the number ``code`` (negative: none).
 
-        ``lines``: how many rows each stands for. ``products``: whether to keep products of sites, which can be added to
-        those of other parts of a table, instead of users. Default: if there are many rows and few groups.
+        ``lines``: how many rows each stands for. ``products``: where to add the products of sites, which those of other
+        parts of a table are added to; `with_products` follows. None: users are kept.
         """
         size = len(groups)
         if np.any(code < 0):
@@ -84,45 +83,44 @@ class VoteMoments:
             code, score, outcome, vote = code[inside], score[inside], outcome[inside], vote[inside]
             lines, user = None if lines is None else lines[inside], None if user is None else user[inside]
         bins = axis.bins.index(score)
+        cells = code * BINS + bins
 
         def at_sites(values: FloatArray) -> FloatArray:
-            return np.bincount(code * BINS + bins, values, size * BINS).astype(np.float64).reshape(size, BINS)
+            return np.bincount(cells, values, size * BINS).astype(np.float64).reshape(size, BINS)
 
-        squared = vote * vote if lines is None else vote * vote / lines
         counts = np.bincount(code, lines, size).astype(np.float64)
         place = np.bincount(bins, vote * score, BINS).astype(np.float64)
-        sums = at_sites(vote), at_sites(vote * outcome), at_sites(squared)
-        moments = cls(title, groups, binary, axis, place, *sums, counts, counts)
+        weight, total = at_sites(vote), at_sites(vote * outcome)
+        moments = cls(title, groups, binary, axis, place, weight, total, np.zeros_like(weight), counts, counts)
         if user is None:
-            diagonal = [moments.square, at_sites(squared * outcome), at_sites(squared * outcome**2)]
+            squared = vote * vote if lines is None else vote * vote / lines
+            diagonal = np.stack([at_sites(squared * outcome**k) for k in range(3)])
             cubed = squared * vote if lines is None else squared * vote / lines
             cubes = np.stack([at_sites(cubed * outcome**k) for k in range(4)])
-            return replace(moments, diagonal=np.stack(diagonal), cubes=cubes)
+            return replace(moments, square=diagonal[0], diagonal=diagonal, cubes=cubes)
         people = int(user.max(initial=-1)) + 1
-        held = not ((score.size > MANY and size <= FEW) if products is None else products)
-        by_outcome = not held and bool(np.all(outcome * (1 - outcome) == 0))
-        members = [np.flatnonzero(code == g) for g in range(size)]
-        tables = tuple(
-            _table(user[rows], bins[rows], vote[rows], outcome[rows], people, by_outcome=by_outcome) for rows in members
-        )
-        present = np.array([np.diff(table.indptr) > 0 for table in tables])
-        spanning = int(np.count_nonzero(present.sum(axis=0) > 1))
-        moments = replace(moments, users=present.sum(axis=1).astype(np.float64), spanning=spanning)
-        if held:
-            square = [np.bincount(table.indices, table.data**2, 2 * BINS)[:BINS] for table in tables]
+        users = np.zeros((size, people), dtype=bool)
+        users[code, user] = True
+        inside = users.sum(axis=0)
+        moments = replace(moments, users=users.sum(axis=1).astype(np.float64), spanning=int((inside > 1).sum()))
+        members = [np.flatnonzero(code == g) for g in range(size)] if products is None or not products.binary else []
+        if products is None:
+            tables = tuple(_table(user[rows], bins[rows], vote[rows], outcome[rows], people) for rows in members)
+            square = [np.bincount(table.indices, table.data**2, SITES)[:BINS] for table in tables]
             return replace(moments, square=np.stack(square), tables=tables)
-        pairs = [*combinations(range(size), 2)] if spanning else []
-        blocks = {
-            (a, b): _products(tables[a], tables[b], by_outcome=by_outcome)
-            for a, b in (*pairs, *((g, g) for g in range(size)))
-        }
-        square = [np.diagonal(blocks[g, g][0, 0]) for g in range(size)]
+        if moments.spanning:
+            products.cross_groups()
+        products.add(user, people, cells + code * BINS, vote, outcome)
         cubes = np.zeros((4, size, BINS))
-        for g, table in enumerate(tables):
-            votes, totals = (table @ np.repeat(np.eye(2), BINS, axis=0)).T
-            votes = votes + totals if by_outcome else votes
+        for g, rows in enumerate(members):
+            votes, totals = (np.bincount(user[rows], v, people) for v in (vote[rows], (vote * outcome)[rows]))
             cubes[:, g, 0] = [np.sum(votes ** (3 - k) * totals**k) for k in range(4)]
-        return replace(moments, square=np.stack(square), blocks=blocks, cubes=cubes)
+        return replace(moments, cubes=cubes)
+
+    def with_products(self, products: Products) -> VoteMoments:
+        blocks = products.blocks()
+        square = [2 * np.diagonal(blocks[g, g])[:BINS] for g in range(self.size)]
+        return replace(self, square=np.stack(square), blocks=blocks)
 
     def __add__(self, other: VoteMoments) -> VoteMoments:
         """The sums over the rows of both, which have no user in common."""
@@ -130,15 +128,10 @@ class VoteMoments:
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         diagonal = None if self.diagonal is None or other.diagonal is None else self.diagonal + other.diagonal
         cubes = None if self.cubes is None or other.cubes is None else self.cubes + other.cubes
-        blocks = None
-        if self.blocks is not None and other.blocks is not None:
-            first, second = self.blocks, other.blocks
-            none = np.zeros((2, 2, BINS, BINS))  # for two groups that share no user in one of the parts
-            blocks = {key: first.get(key, none) + second.get(key, none) for key in {*first, *second}}
         binary = self.binary and other.binary
-        return replace(self, **sums, binary=binary, diagonal=diagonal, cubes=cubes, blocks=blocks)
+        return replace(self, **sums, binary=binary, diagonal=diagonal, cubes=cubes)
 
-    def entries(self) -> Iterator[tuple[IntArray, FloatArray]]:
+    def entries(self, products: Products | None) -> Iterator[tuple[IntArray, FloatArray]]:
         """The numbers that are not 0, with their places in one long array in which parts add up (`from_entries`)."""
         start = 0
         for name, shape in _shapes(self.size).items():
@@ -146,8 +139,8 @@ class VoteMoments:
                 values = np.ravel(numbers)
                 yield start + (place := np.flatnonzero(values)), values[place].astype(np.float64)
             start += math.prod(shape)
-        for (a, b), block in (self.blocks or {}).items():
-            flat = np.ravel(block)
+        for (a, b), sums in () if products is None else products.sums.items():
+            flat = np.ravel(sums)
             yield start + (a * self.size + b) * flat.size + (place := np.flatnonzero(flat)), flat[place]
 
     @classmethod
@@ -179,10 +172,12 @@ class VoteMoments:
         moments = cls(title, groups, binary, axis, **sums, spanning=spanning)
         if not users:
             return replace(moments, diagonal=diagonal)
-        shape = (2, 2, BINS, BINS)
-        pairs = [(g, g) for g in range(size)] + (list(combinations(range(size), 2)) if spanning else [])
-        blocks = {(a, b): filled(start + (a * size + b) * math.prod(shape), shape) for a, b in pairs}
-        return replace(moments, blocks=blocks)
+        products = Products(size, binary=binary)
+        if spanning:
+            products.cross_groups()
+        for (a, b), sums in products.sums.items():
+            sums[:] = filled(start + (a * size + b) * SITES**2, (SITES, SITES))
+        return moments.with_products(products)
 
     @property
     def size(self) -> int:
@@ -234,12 +229,13 @@ class VoteMoments:
             ends = vote * second[0] + outcome * second[1], outcome * second[0] + squared * second[1]
             return np.asarray(first[0].T @ ends[0] + first[1].T @ ends[1])
         if self.blocks is not None:
-            block = self.blocks[a, b] if a <= b else self.blocks[b, a].transpose(1, 0, 3, 2)
-            for k, left in enumerate(first):
-                for m, right in enumerate(second):
-                    if left.any() and right.any():  # a functional of votes alone is zero in its second half
-                        covariance += left.T @ (block[k, m] @ right)
-            return covariance
+            if a > b:
+                return self.cross(b, second, a, first).T
+            block = self.blocks[a, b]
+            if a != b:
+                return _bilinear(first, block, second)
+            half = _bilinear(first, block, second)
+            return half + (half if first is second else _bilinear(second, block, first)).T
         f, h = (functional.reshape(2 * BINS, -1) for functional in (first, second))
         for start in range(0, self.tables[a].shape[0], _LINES):
             lines = slice(start, start + _LINES)
@@ -275,8 +271,19 @@ class VoteMoments:
 
     def covariance(self, functionals: Mapping[int, FloatArray]) -> FloatArray:
         """Covariance (P, P) of numbers to which each group adds its functional."""
-        parts = [self.cross(a, f, b, h) for a, f in functionals.items() for b, h in functionals.items()]
+        parts = [self.cross(g, f, g, f) for g, f in functionals.items()]
+        for (a, f), (b, h) in combinations(functionals.items(), 2):
+            parts += [between := self.cross(a, f, b, h), between.T]
         return np.asarray(np.sum(parts, axis=0))
+
+
+def _bilinear(first: FloatArray, block: FloatArray, second: FloatArray) -> FloatArray:
+    sums = np.zeros((first.shape[-1], second.shape[-1]))
+    for k, left in enumerate(first):
+        for m, right in enumerate(second):
+            if left.any() and right.any():  # a functional of votes alone is zero in its second half
+                sums += left.T @ (block[k * BINS : (k + 1) * BINS, m * BINS : (m + 1) * BINS] @ right)
+    return sums
 
 
 def _cubed(functional: FloatArray, cubes: FloatArray) -> FloatArray:
@@ -292,29 +299,10 @@ def _shapes(size: int) -> dict[str, tuple[int, ...]]:
     return {"place": (BINS,), **sums, **counts, "diagonal": (3, size, BINS), "cubes": (4, size, BINS)}
 
 
-def _table(
-    user: IntArray, bins: IntArray, vote: FloatArray, outcome: FloatArray, people: int, *, by_outcome: bool
-) -> sparse.csr_array:
-    """Users x (votes at each site, then votes times outcomes) of one group.
-
-    ``by_outcome``: votes of rows with the outcome 0, then of those with the outcome 1, which is fewer numbers.
-    """
-    place = bins + BINS * (outcome != 0) if by_outcome else bins
-    if not by_outcome and (other := np.flatnonzero(outcome)).size:
-        user, place = np.append(user, user[other]), np.append(place, bins[other] + BINS)
+def _table(user: IntArray, bins: IntArray, vote: FloatArray, outcome: FloatArray, people: int) -> sparse.csr_array:
+    """Users x (votes at each site, then votes times outcomes) of one group."""
+    if (other := np.flatnonzero(outcome)).size:
+        user, bins = np.append(user, user[other]), np.append(bins, bins[other] + BINS)
         vote = np.append(vote, vote[other] * outcome[other])
-    entries = (user.astype(np.int32), place.astype(np.int32))
-    return sparse.coo_array((vote, entries), shape=(people, 2 * BINS)).tocsr()
-
-
-def _products(first: sparse.csr_array, second: sparse.csr_array, *, by_outcome: bool) -> FloatArray:
-    """Products of votes, and of votes times outcomes, at every two sites, summed over users: (2, 2, BINS, BINS)."""
-    sums = np.zeros((2 * BINS, 2 * BINS))
-    for start in range(0, first.shape[0], USERS):
-        users = slice(start, start + USERS)
-        sums += (first[users].T.tocsr() @ second[users]).toarray()
-    block = sums.reshape(2, BINS, 2, BINS).swapaxes(1, 2)
-    if by_outcome:
-        total = block[:, 1].sum(axis=0)
-        block = np.stack([[block.sum(axis=(0, 1)), total], [block[1].sum(axis=0), block[1, 1]]])
-    return np.ascontiguousarray(block)
+    entries = (user.astype(np.int32), bins.astype(np.int32))
+    return sparse.coo_array((vote, entries), shape=(people, SITES)).tocsr()
