@@ -128,14 +128,16 @@ def _boxes(result: GroupEvidence, pair: tuple[str, ...], drawn: IntArray, flagge
     named = {item: str(item[1]) if "=" in label else theme.short(label, 24) for item, label in alone.items()}
 
     def level(name: str, items: Mapping[str, object]) -> str:
-        return named.get((name, items[name]), str(items[name])) if name in items else _ALL
+        # A control character would end the process that draws it.
+        return theme.short(named.get((name, items[name]), str(items[name])), 200) if name in items else _ALL
 
     first, second = ([level(name, places[k]) for k in inside] for name in pair)
     value = result.link.delta(result.disparity[drawn[inside]])
     unit, ratio = result.units().get("disparity", ""), result.link.ratio
     shown = [phrases.percent(x) if unit else phrases.number(x) for x in result.disparity[drawn[inside]].tolist()]
     columns = {"row": first, "column": second, "value": value, "text": shown}
-    columns |= {"flagged": [bool(flagged[k]) for k in inside], "group": [result.labels[drawn[k]] for k in inside]}
+    labels = [theme.short(result.labels[drawn[k]], 200) for k in inside]
+    columns |= {"flagged": [bool(flagged[k]) for k in inside], "group": labels}
     most = float(np.nanmax(np.abs(value), initial=1e-9))
     color = alt.Color(
         "value:Q", legend=None, scale=alt.Scale(domain=[-most, 0.0, most], range=_BOXES, interpolate="rgb")
@@ -144,8 +146,8 @@ def _boxes(result: GroupEvidence, pair: tuple[str, ...], drawn: IntArray, flagge
         alt.Axis(grid=False, domain=False, ticks=False, labelPadding=6),
         alt.Axis(grid=False, domain=False, ticks=False, labelAngle=0, labelLimit=64, orient="top"),
     )
-    y = alt.Y("row:N", title=pair[0], sort=_last(first), axis=axes[0])
-    x = alt.X("column:N", title=pair[1], sort=_last(second), axis=axes[1])
+    y = alt.Y("row:N", title=theme.short(pair[0]), sort=_last(first), axis=axes[0])
+    x = alt.X("column:N", title=theme.short(pair[1]), sort=_last(second), axis=axes[1])
     base = alt.Chart(theme.data(columns)).encode(x=x, y=y, tooltip=["group:N", "text:N", "flagged:N"])
     frame = base.transform_filter("datum.flagged").mark_rect(filled=False, stroke="black", strokeWidth=2.5)
     title = f"Intersections{', in points' if unit else ' (ratios)' if ratio else ''}"
