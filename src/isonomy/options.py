@@ -320,15 +320,17 @@ DEEPEST = 50  # lists in lists
 
 
 def refuse_endless(argument: str, value: object) -> None:
-    """Raise for a list or a mapping that contains itself, or is nested so deeply that it might."""
-    level = [value]
-    for _ in range(DEEPEST):
+    """Raise for a list or a mapping that contains itself, or is nested so deeply that it might; and for text that is
+    not Unicode, which no engine and no file can hold."""
+    level: list[object] = [(value,)]
+    for _ in range(DEEPEST + 1):
         inner: dict[int, object] = {}
         for outer in level:
-            if isinstance(outer, (list, tuple, dict)):
-                for item in outer.values() if isinstance(outer, dict) else outer:
-                    if isinstance(item, (list, tuple, dict)):
-                        inner[id(item)] = item
+            for item in (*outer.keys(), *outer.values()) if isinstance(outer, dict) else outer:  # type: ignore[attr-defined]
+                if isinstance(item, (list, tuple, dict)):
+                    inner[id(item)] = item
+                elif isinstance(item, str) and not item.isascii() and item != item.encode("utf-8", "replace").decode():
+                    raise UsageError(f"{argument}: {shown(item)} contains half of a surrogate pair; remove it.")
         level = list(inner.values())
         if not level:
             return

@@ -17,6 +17,8 @@ import pytest
 
 import isonomy as iso
 from isonomy.audit import Audit
+from isonomy.audit.compare import compare
+from isonomy.audit.outcome import write_pack
 from isonomy.audit.state import FILES, FOLDER, State, claim, prepare, refuse, write
 from isonomy.errors import ConfigError
 from support.same import same
@@ -172,7 +174,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
         raise OSError("no space left")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(ConfigError, match=r"cannot write to .*no space"):
         write(target, "new")
     assert target.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
@@ -198,7 +200,6 @@ def test_a_folder_belongs_to_one_audit_file(tmp_path: Path) -> None:
     for path in (mine, other):
         path.write_text("")
     prepare(folder)
-    State(folder, resume=False)
     claim(folder, mine)
     refuse(folder, mine)
     refuse(folder)  # an audit without a file
@@ -230,8 +231,8 @@ def test_killed_at_any_moment_leaves_no_broken_file(file: Path, tmp_path: Path) 
 def test_a_test_can_be_forgotten(tmp_path: Path) -> None:
     state = State(tmp_path, resume=True)
     state.save("one", {"result": 1})
-    state.forget("one")
-    state.forget("never kept")
+    state.save("one", None)
+    state.save("never kept", None)
     assert state.load("one") is None
 
 
@@ -252,6 +253,7 @@ def test_a_changed_state_is_made_again(file: Path, tmp_path: Path) -> None:
 def test_a_state_that_cannot_be_read_is_made_again(tmp_path: Path, text: str) -> None:
     state = State(tmp_path, resume=True)
     assert state.folder is not None
+    state.folder.mkdir()
     (state.folder / "a.json").write_text(text)
     assert state.load("a") is None
 
@@ -271,6 +273,40 @@ def test_files_of_others_are_not_overwritten(tmp_path: Path) -> None:
         refuse(tmp_path)
     (tmp_path / "results.json").write_text('{"schema_version": 3}')
     refuse(tmp_path)
+
+
+def test_comparisons_reports_and_packs_of_others_are_not_overwritten(file: Path, tmp_path: Path) -> None:
+    done = Audit.from_toml(file).run(tmp_path / "out")
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "report.html").write_text("mine")
+    (tmp_path / "compare").mkdir()
+    (tmp_path / "compare" / "compare.md").write_text("mine")
+    (tmp_path / "out" / "evidence.zip").write_text("mine")
+    with pytest.raises(ConfigError, match=r"report\.html was not written by isonomy"):
+        done.write_report(tmp_path / "report")
+    with pytest.raises(ConfigError, match=r"compare\.md was not written by isonomy"):
+        compare(done, done).write(tmp_path / "compare")
+    with pytest.raises(ConfigError, match=r"evidence\.zip was not written by isonomy"):
+        write_pack(done)
+    for name in ("report/report.html", "compare/compare.md", "out/evidence.zip"):
+        assert (tmp_path / name).read_text() == "mine"
+    done.write_report(tmp_path / "out")
+    assert compare(done, done).write(tmp_path / "new") == compare(done, done).write(tmp_path / "new")
+
+
+@pytest.mark.parametrize("name", ["key", "audit-file"])
+def test_folders_in_place_of_files_of_the_state_are_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / FOLDER / name).mkdir(parents=True)
+    with pytest.raises(ConfigError, match=rf"{name} is a folder; remove it"):
+        refuse(tmp_path)
+
+
+def test_a_folder_in_place_of_a_finished_test_is_refused(tmp_path: Path) -> None:
+    state = State(tmp_path, resume=True)
+    (tmp_path / FOLDER / "a.json").mkdir(parents=True)
+    assert state.load("a") is None
+    with pytest.raises(ConfigError, match=r"cannot write to .*a\.json \(Is a directory\)"):
+        state.save("a", {})
 
 
 def test_a_state_that_is_no_folder(tmp_path: Path) -> None:

@@ -145,6 +145,6 @@ def test_a_condition_that_is_not_known_does_not_hold() -> None:
 
 
 def test_counts_that_are_good_are_let_through() -> None:
-    refuse_bad_counts("n", 0.0)
+    refuse_bad_counts("n", 0.0, 2.0**52)
     with pytest.raises(errors.BadCount, match="'n' has 1,234 rows"):
-        refuse_bad_counts("n", 1234.0)
+        refuse_bad_counts("n", 1234.0, 0.0)

@@ -165,7 +165,7 @@ def test_rows_without_an_order_are_refused() -> None:
 
 def test_outcomes_are_numbers() -> None:
     assert outcomes(np.array([True, False])).tolist() == [1.0, 0.0]
-    for kind, words in ((object, "objects"), (str, "text")):
+    for kind, words in ((object, "text"), (str, "text")):
         with pytest.raises(UsageError, match=f"^y: holds {words} such as 'yes'; recode the outcome"):
             outcomes(np.array(["yes", "no"], dtype=kind))
 

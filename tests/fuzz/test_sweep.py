@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
+import re
 import time
 from contextlib import suppress
 from functools import cache
@@ -130,7 +132,42 @@ MAPPED: Any = {1: 2}
 NAMELESS: Any = [None]
 WRONG_LOSS: Any = iso.col("y")
 WRONG_REFERENCE: Any = iso.Metric("m", iso.col("v"))
+DATED = table().with_columns(y=datetime.datetime(2026, 1, 1) + pl.duration(days="y"))
+SPELLED = table().with_columns(y=pl.col("y").cast(pl.String))
+OBJECTIVES: Any = {"scores": ["s", "r"], "groups": ["g"]}
 FOUND: dict[str, Any] = {
+    "dates as one of several outcomes": (
+        lambda: iso.MultiObjectiveCalibrator(**OBJECTIVES).fit(table(), DATED.select("y", "z")),
+        "y: holds dates such as",
+    ),
+    "numbers as text as outcomes": (
+        lambda: iso.GroupCalibrator(score_column="s", groups="g").fit(table(), SPELLED["y"]),
+        "y: holds text such as '1'",
+    ),
+    "numbers as text as outcomes of an array": (
+        lambda: iso.GroupThresholds(score_column="s", groups="g", target="tpr").fit(table(), SPELLED["y"].to_list()),
+        "y: holds text such as '1'",
+    ),
+    "a complex number as one of several outcomes": (
+        lambda: iso.MultiObjectiveCalibrator(**OBJECTIVES).fit(
+            table(), pl.DataFrame({"y": pl.Series([1j] * 240, dtype=pl.Object), "z": table()["z"]})
+        ),
+        "y: holds objects such as 1j",
+    ),
+    "counts that sum beyond whole numbers": (
+        lambda: iso.flag(
+            table().with_columns(k=pl.lit(2**50 + 1)), metric="selection_rate", prediction="p", groups="g", count="k"
+        ),
+        "count: column 'k' sums to 2.7e\\+17; at most",
+    ),
+    "half of a surrogate pair": (
+        lambda: iso.where("\ud800", iso.col("x") > 0),
+        r"name: '\\ud800' contains half of a surrogate pair",
+    ),
+    "half of a surrogate pair among probabilities": (
+        lambda: iso.proxy("o", {"\ud800": "l", "b": "m"}, other="c"),
+        "probabilities: .* contains half of a surrogate pair",
+    ),
     "batches of lists": (
         lambda: iso.monitor(
             table().with_columns(f=pl.concat_list("f")), metric="selection_rate", prediction="p", groups="g", batch="f"
@@ -226,6 +263,32 @@ def test_what_a_sweep_found_is_refused_in_words(name: str) -> None:
     call, words = FOUND[name]
     with pytest.raises(iso.errors.IsonomyError, match=words):
         call()
+
+
+def test_adverse_impact_without_a_row_has_a_report() -> None:
+    unknown = table().with_columns(g=pl.lit(None, pl.String))
+    config = {
+        "data": {"missing_group": "level"},
+        "tests": [{"kind": "adverse_impact", "prediction": "p", "groups": "g"}],
+    }
+    (entry,) = iso.Audit.from_dict(config, data=unknown).run().entries
+    assert entry.fault == "data"
+    assert entry.error_kind != "crash"
+
+
+@pytest.mark.parametrize(
+    "name", [call.name for call in public() if "groups" in call.columns and "y" not in call.columns]
+)
+def test_no_control_character_reaches_a_chart(name: str) -> None:
+    """The renderer would end the process."""
+    call = next(call for call in public() if call.name == name)
+    marked = table().with_columns(pl.col("g", "h") + "\x01\ufffe")
+    groups = ["g", iso.where("w\x01", iso.col("x") > 0)] if call.function is not iso.flag else ["g", "h"]
+    more = {"depth": 2} if name == "flag" else {}
+    with suppress(iso.errors.UsageError):
+        result = call.function(marked, **{**call.columns, **call.options, "groups": groups, **more})
+        text = json.dumps(result.plot().to_dict(), ensure_ascii=False) if hasattr(result, "plot") else ""
+        assert not re.search("[\x00-\x08\x0e-\x1b\ufffe\uffff]|\\\\u00[01]", text)
 
 
 def test_groups_of_times_are_stored_and_large_keys_are_told_apart() -> None:

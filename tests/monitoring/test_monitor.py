@@ -557,6 +557,18 @@ def test_small_groups_and_batches_are_withheld() -> None:
     published.plot()
 
 
+def test_a_last_batch_of_few_rows_is_named() -> None:
+    """The report of the look before it may have been published already."""
+    watch = iso.Monitor(**OPTIONS)
+    for week in (0, 1):
+        watch.update(TABLE.filter(pl.col("week") == week), batch=str(week))
+    assert "last_batch" not in [note.code for note in watch.result().published(10).notes]
+    watch.update(TABLE.filter(pl.col("week") == 2).head(5), batch="few")
+    published = watch.result().published(10)
+    assert "A group has fewer than 10 rows in the last batch" in " ".join(published.warnings)
+    assert "last_batch" not in [note.code for note in watch.result().published(1).notes]
+
+
 def test_looks_on_both_sides_of_a_small_batch_are_not_both_published() -> None:
     """Three people of one group are counted in the third batch: the second and the third look would tell of them."""
     place = np.arange(900)

@@ -109,9 +109,8 @@ class AuditComparison:
 
     def write(self, folder: str | Path) -> list[Path]:
         """Write compare.html, compare.md and compare.json; returns all of them."""
-        place = state.place(folder)
-        state.prepare(place)
         texts = {"html": comparison_html(self), "md": comparison_markdown(self), "json": self.to_json()}
+        place = state.prepare(folder, [f"compare.{ending}" for ending in texts])
         for ending, text in texts.items():
             state.write(place / f"compare.{ending}", text)
         return [place / f"compare.{ending}" for ending in texts]

@@ -158,9 +158,7 @@ class AuditResult:
 
     def write(self, folder: str | Path) -> AuditResult:
         """Write report.html, results.json, summary.md and junit.xml, each complete or not at all."""
-        place = state.place(folder)
-        state.refuse(place)
-        state.prepare(place)
+        place = state.prepare(folder)
         for name, text in self._texts().items():
             state.write(place / name, text)
         return AuditResult(self.document, place)
@@ -177,10 +175,9 @@ class AuditResult:
 
     def write_report(self, folder: str | Path, *, pdf: bool = False) -> list[Path]:
         """Write report.html alone, and with ``pdf`` print it to report.pdf; returns what was written."""
-        place = state.place(folder)
         if pdf:
             browser()  # raises before anything is written
-        state.prepare(place)
+        place = state.prepare(folder, ("report.html", "report.pdf"))
         state.write(place / "report.html", html(self.document, _fingerprint(self.to_json())))
         if pdf:
             print_pdf(place / "report.html", place / "report.pdf")
@@ -203,11 +200,7 @@ def write_table(audits: Iterable[AuditResult], path: Path) -> Path:
         getattr(frame, writers[path.suffix])(buffer)
     except ModuleNotFoundError:
         raise UsageError('table: .xlsx needs pip install "isonomy[excel]"; a .csv file opens in Excel too.') from None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        state.write_bytes(path, buffer.getvalue())
-    except OSError as error:
-        raise ConfigError(f"table: cannot write {path} ({error.strerror}).") from None
+    state.write_bytes(path, buffer.getvalue())
     return path
 
 
@@ -272,6 +265,8 @@ def write_pack(result: AuditResult) -> Path:
     if result.output is None:
         raise UsageError("pack: the audit was not written; give an output folder.")
     path = result.output / NAME
+    if path.exists() and not zipfile.is_zipfile(path):
+        raise ConfigError(f"pack: {path} was not written by isonomy and would be overwritten; move it.")
     state.write_bytes(path, packed(result))
     return path
 

@@ -19,7 +19,7 @@ from isonomy.audit.config import MODELS
 from isonomy.audit.forms import plain, with_dates
 from isonomy.audit.outcome import AuditResult
 from isonomy.audit.plan import PlannedTest, absent, check, of_other_rows, plan, refusals
-from isonomy.audit.state import State, claim, keyed, place, prepare, refuse
+from isonomy.audit.state import State, claim, keyed, prepare, refuse
 from isonomy.audit.table import Opened, identified, narrow, open_table, repeated
 from isonomy.errors import ConfigError, DataError, UsageError
 from isonomy.frames import Source
@@ -133,10 +133,8 @@ class Audit:
         started = time.perf_counter()
         self._debug = debug
         report = progress or (lambda *_: None)
-        folder = None if output is None else place(output)
+        folder = None if output is None else refuse(output, self._path)
         opened, planned, columns = self._open()
-        if folder is not None:
-            refuse(folder, self._path)
         report("Reading the table", 0, len(planned))
         source = narrow(opened, columns, self.config.filters, self.config.data.in_memory)
         if not self.config.filters or len(source.head(1)):  # an empty table has an error of its own
@@ -175,10 +173,8 @@ class Audit:
             for key, old, entry in zip(identities, before, entries, strict=False):
                 if entry is old and (entry.resumed or old is not before[-1]):
                     continue
-                if entry.result is not None:
-                    state.save(key, {"result": entry.result.to_dict(), "seconds": entry.seconds})
-                elif old.result is not None:
-                    state.forget(key)
+                result = entry.result
+                state.save(key, None if result is None else {"result": result.to_dict(), "seconds": entry.seconds})
         report("Writing the report", len(planned), len(planned))
         document = Document(
             title=self.config.title,

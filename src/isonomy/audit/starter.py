@@ -381,10 +381,7 @@ def write_starter(data: Path, output: Path, *, force: bool = False, field: Field
     guessed = with_proxy(compared(data, guessed), about, groups)
     path = Path(os.path.relpath(data.resolve(), output.resolve().parent)).as_posix()
     folder = "isonomy-report" if output.stem == "audit" else f"{output.stem}-report"
-    try:
-        write(output, _text(path, folder, columns, guessed, field))
-    except OSError as error:
-        raise ConfigError(f"output: cannot write {output} ({error.strerror}).") from None
+    write(output, _text(path, folder, columns, guessed, field))
     guesses = [f"{role} = {chosen.toml()}" for role, chosen in guessed.roles.items()]
     specs = [*guessed.groups, *([guessed.proxy] if guessed.proxy else [])]
     guesses += [f"groups = {', '.join(specs)}"] if specs else []

@@ -8,36 +8,46 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from isonomy.errors import ConfigError
 from isonomy.options import check
-from isonomy.results.storage import PARTIAL
-from isonomy.results.storage import write as write
-from isonomy.results.storage import write_bytes as write_bytes
+from isonomy.results import storage
 
 FILES = ("report.html", "results.json", "summary.md", "junit.xml")
 FOLDER = ".isonomy-state"
+_PAGE = b"Created with isonomy"
+_MARKS = {"results.json": b'"schema_version"', "report.html": _PAGE, "compare.html": _PAGE}  # of files written here
 _OWNER = "audit-file"  # which audit file the folder belongs to, relative to the folder
 _KEY = "key"  # of the fingerprints in this folder
 KEY_VARIABLE = "ISONOMY_KEY"  # one key for all folders, so that `compare` recognizes the same rows
 _OF_THIS_PROCESS = secrets.token_hex(32)  # the key of audits that are not written
 
 
-def place(folder: str | Path) -> Path:
-    check("output", folder, str | Path)
-    if "\x00" in str(folder):
-        raise ConfigError(f"output: cannot write to {str(folder)!r} (a path cannot contain a null character).")
-    return Path(folder)
+def write(path: Path, text: str) -> None:
+    write_bytes(path, text.encode("utf-8", "replace"))
 
 
-def refuse(folder: Path, file: Path | None = None) -> None:
-    """Raise if a report cannot be written to ``folder``. Writes nothing.
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file and its folder; readers see the old file or the new one, never a part."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        storage.write_bytes(path, content)
+    except OSError as error:
+        raise ConfigError(f"output: cannot write to {path} ({error.strerror or error}).") from None
+
+
+def refuse(folder: str | Path, file: Path | None = None, names: Sequence[str] = FILES) -> Path:
+    """The output folder, if the files ``names`` can be written there. Writes nothing.
 
     A folder belongs to the audit file that wrote it, as long as that file exists.
     """
+    check("output", folder, str | Path)
+    if "\x00" in str(folder):
+        raise ConfigError(f"output: cannot write to {str(folder)!r} (a path cannot contain a null character).")
+    folder, another = Path(folder), "remove it, or name another output folder."
     try:
         nearest = next((nearest for nearest in (folder, *folder.parents) if nearest.exists()), Path())
     except OSError as error:
@@ -45,35 +55,33 @@ def refuse(folder: Path, file: Path | None = None) -> None:
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         why = "is not writable" if nearest.is_dir() else "is a file"
         raise ConfigError(f"output: cannot write to {folder} ({nearest} {why}).")
-    for name in FILES:
-        if (folder / name).is_dir():
-            raise ConfigError(f"output: {folder / name} is a folder; remove it, or name another output folder.")
     state = folder / FOLDER
+    for path in (*(folder / name for name in names), state / _OWNER, state / _KEY):
+        if path.is_dir():
+            raise ConfigError(f"output: {path} is a folder; {another}")
     if (state.exists() or state.is_symlink()) and not state.is_dir():
-        raise ConfigError(f"output: {state} is not a folder; remove it, or name another output folder.")
-    others = [name for name in FILES if (folder / name).exists()]
-    if others and not state.is_dir() and not _written_here(folder):
+        raise ConfigError(f"output: {state} is not a folder; {another}")
+    others = [name for name in names if (folder / name).exists()]
+    if others and not state.is_dir() and not any(_has(folder / name, mark) for name, mark in _MARKS.items()):
         raise ConfigError(
             f"output: {folder / others[0]} was not written by isonomy and would be overwritten; name another output "
             "folder, or move the file."
         )
     try:
-        owner = Path(os.path.normpath(folder / (folder / FOLDER / _OWNER).read_text(encoding="utf-8")))
+        owner = Path(os.path.normpath(folder / (state / _OWNER).read_text(encoding="utf-8")))
     except (OSError, ValueError):
-        return
+        return folder
     if file is not None and owner.is_file() and owner.resolve() != file.resolve():
         raise ConfigError(
             f"output: {folder} holds the report of {owner}; name another folder (--output, or output in the audit "
             "file), or delete it."
         )
+    return folder
 
 
-def _written_here(folder: Path) -> bool:
-    """Whether a file in the folder is a report or the results of an audit."""
-    for name, mark in (("results.json", b'"schema_version"'), ("report.html", b"Created with isonomy")):
-        with contextlib.suppress(OSError), (folder / name).open("rb") as file:
-            if mark in file.read():
-                return True
+def _has(file: Path, mark: bytes) -> bool:
+    with contextlib.suppress(OSError):
+        return mark in file.read_bytes()
     return False
 
 
@@ -82,15 +90,17 @@ def claim(folder: Path, file: Path | None) -> None:
         write(folder / FOLDER / _OWNER, os.path.relpath(file.resolve(), folder.resolve()))
 
 
-def prepare(folder: Path) -> None:
+def prepare(folder: str | Path, names: Sequence[str] = FILES) -> Path:
     """Create the output folder, and delete incomplete files of a killed run."""
+    folder = refuse(folder, names=names)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for inside in (folder, folder / FOLDER):
-            for left in inside.glob(f".*{PARTIAL}"):
+            for left in inside.glob(f".*{storage.PARTIAL}"):
                 left.unlink(missing_ok=True)
     except OSError as error:
         raise ConfigError(f"output: cannot write to {folder} ({error.strerror}).") from None
+    return folder
 
 
 def keyed(digest: str, folder: Path | None) -> str:
@@ -105,21 +115,17 @@ def keyed(digest: str, folder: Path | None) -> str:
             key = place.read_text(encoding="utf-8")
         if not key:
             key = secrets.token_hex(32)
-            place.parent.mkdir(exist_ok=True)
             write(place, key)
             place.chmod(0o600)
     return hmac.new((key or _OF_THIS_PROCESS).encode(), digest.encode(), hashlib.sha256).hexdigest()
 
 
 class State:
-    """Finished tests, one file each, named by everything on which their numbers depend."""
+    """Finished tests, one file each, named by everything on which their numbers depend; none without a folder."""
 
     def __init__(self, folder: Path | None, *, resume: bool) -> None:
         self.folder = None if folder is None else folder / FOLDER
-        if self.folder is None:
-            return
-        self.folder.mkdir(exist_ok=True)
-        if not resume:
+        if self.folder is not None and not resume:
             for old in self.folder.glob("*.json"):
                 old.unlink(missing_ok=True)
 
@@ -133,13 +139,12 @@ class State:
             return None
         return stored if isinstance(stored, dict) and checksum == _checksum(identity, stored) else None
 
-    def save(self, identity: str, stored: Mapping[str, object]) -> None:
-        if self.folder is not None:
+    def save(self, identity: str, stored: Mapping[str, object] | None) -> None:
+        """Keep a test; None forgets it."""
+        if self.folder is not None and stored is not None:
             checked = [_checksum(identity, stored), stored]
             write(self.folder / f"{identity}.json", json.dumps(checked, allow_nan=False, ensure_ascii=False))
-
-    def forget(self, identity: str) -> None:
-        if self.folder is not None:
+        elif self.folder is not None:
             (self.folder / f"{identity}.json").unlink(missing_ok=True)
 
 

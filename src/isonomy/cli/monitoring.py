@@ -2,20 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
 import isonomy
 from isonomy.audit import Audit, AuditResult
-from isonomy.audit.state import FOLDER, claim, place, prepare, refuse
-from isonomy.errors import ConfigError
+from isonomy.audit.state import claim, prepare, refuse
+from isonomy.errors import ConfigError, UsageError
 from isonomy.frames.expressions import all_of
-from isonomy.monitoring import Monitor
+from isonomy.monitoring import Monitor, MonitorResult
 from isonomy.monitoring.state import locked, save_state
 from isonomy.report import Document, Entry
+from isonomy.results.storage import typed
 
 KIND, STATE = "monitor", "monitor.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What the audit file says about a monitor, kept in its state."""
+
+    title: str = "Monitor"
+    description: str = ""
+    data: str = ""
+    name: str = KIND
+    heading: str | None = None
+    suppress_below: int = 10
+    fail_on: Sequence[str] = ()
+
+    def entry(self, result: MonitorResult) -> Entry:
+        published = result.published(self.suppress_below)
+        return Entry(name=self.name, kind=KIND, title=self.heading, result=published)
+
+    def document(self, entries: Sequence[Entry], text: str = "") -> Document:
+        results = [entry.result for entry in entries if entry.result is not None]
+        return Document(
+            title=self.title,
+            description=self.description,
+            entries=tuple(entries),
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            data=self.data,
+            rows=max((result.provenance.rows or 0 for result in results), default=None),
+            suppress_below=self.suppress_below,
+            fail_on=tuple(self.fail_on),
+            facts=(("isonomy", isonomy.__version__),),
+            config=text,
+        )
 
 
 def update(audit: Audit, output: Path, state: Path | None, *, batch: str, note: str = "") -> AuditResult:
@@ -25,19 +60,17 @@ def update(audit: Audit, output: Path, state: Path | None, *, batch: str, note: 
         raise ConfigError(f'{audit.file}: tests: none has kind = "{KIND}"; add one.')
     if state is not None and len(tests) > 1:
         raise ConfigError(f"--state: {audit.file} has {len(tests)} monitors, which need a file each; leave it out.")
-    audit.config = audit.config.model_copy(update={"tests": tests})
-    folder = place(output)
-    refuse(folder, audit._path)
+    config = audit.config = audit.config.model_copy(update={"tests": tests})
+    if slashed := [name for name in config.names if re.search(r"[/\\]", name)]:
+        raise ConfigError(f"{audit.file}: tests: the id {slashed[0]!r} names the file of a monitor; it has no slashes.")
+    refuse(output, audit._path)
     opened, planned, _ = audit._open()
-    prepare(folder)
-    (folder / FOLDER).mkdir(exist_ok=True)
+    folder = prepare(output)
     claim(folder, audit._path)
-    config, entries = audit.config, []
     # All columns: those that are not needed tell whether rows were counted before.
     every = all_of(part.comparison for part in config.filters)
     source = opened.source if every is None else opened.source.filter(every)
-    about = {"title": config.title, "suppress_below": config.suppress_below, "fail_on": list(config.fail_on)}
-    about |= {"description": config.description, "data": opened.name}
+    entries = []
     for test in planned:
         file = state or folder / (STATE if len(tests) == 1 else f"{KIND}-{test.name}.json")
         with locked(file):
@@ -45,23 +78,35 @@ def update(audit: Audit, output: Path, state: Path | None, *, batch: str, note: 
             watch = Monitor.load(file, **options) if file.exists() else Monitor(**options)
             rule = all_of(part.comparison for part in test.test.filters)
             result = watch.update(source if rule is None else source.filter(rule), batch=batch, note=note)
-            watch.about.update(about, name=test.name, heading=test.test.title)
+            facts = {name: getattr(config, name) for name in ("title", "description", "suppress_below", "fail_on")}
+            watch.about.update(facts, data=opened.name, name=test.name, heading=test.test.title)
             save_state(watch._state, file)
-        entries.append(_entry(watch, result))
-    return AuditResult(_document(about, entries, audit.text)).write(folder)
+        about = about_of(watch)
+        entries.append(about.entry(result))
+    return AuditResult(about.document(entries, audit.text)).write(folder)
+
+
+def about_of(watch: Monitor) -> About:
+    known = [part.name for part in fields(About)]
+    try:
+        return typed(About(**{name: value for name, value in watch.about.items() if name in known}))
+    except TypeError as error:
+        raise UsageError(f"state: what it says about the audit is not readable ({error}). Restore a copy.") from None
 
 
 def status(state: Path) -> Iterator[str]:
     """The headline, and a line for each group."""
     watch = Monitor.load(state)
-    result = _published(watch, watch.result())
+    result = about_of(watch).entry(watch.result()).result
+    assert result is not None
     yield result.headline()
     yield from result.findings()
 
 
 def report(state: Path) -> AuditResult:
     watch = Monitor.load(state)
-    return AuditResult(_document(watch.about, [_entry(watch, watch.result())]))
+    about = about_of(watch)
+    return AuditResult(about.document([about.entry(watch.result())]))
 
 
 def restart(state: Path, note: str) -> None:
@@ -69,29 +114,3 @@ def restart(state: Path, note: str) -> None:
         watch = Monitor.load(state)
         watch.restart(note)
         save_state(watch._state, state)
-
-
-def _published(watch: Monitor, result: isonomy.MonitorResult) -> isonomy.MonitorResult:
-    return result.published(int(watch.about.get("suppress_below", 10)))
-
-
-def _entry(watch: Monitor, result: isonomy.MonitorResult) -> Entry:
-    name, title = watch.about.get("name", KIND), watch.about.get("heading")
-    return Entry(name=name, kind=KIND, title=title, result=_published(watch, result))
-
-
-def _document(about: dict[str, object], entries: list[Entry], text: str = "") -> Document:
-    results = [entry.result for entry in entries if entry.result is not None]
-    minimum = about.get("suppress_below", 10)
-    return Document(
-        title=str(about.get("title", "Monitor")),
-        description=str(about.get("description", "")),
-        entries=tuple(entries),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        data=str(about.get("data", "")),
-        rows=max((result.provenance.rows or 0 for result in results), default=None),
-        suppress_below=minimum if isinstance(minimum, int) else 10,
-        fail_on=tuple(map(str, about.get("fail_on", ()))),  # type: ignore[call-overload]
-        facts=(("isonomy", isonomy.__version__),),
-        config=text,
-    )

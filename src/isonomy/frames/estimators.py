@@ -7,7 +7,7 @@ searches and cross-validation. Scikit-learn is imported only when X is validated
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -162,24 +162,24 @@ def eager(X: object) -> Eager | None:
 
 
 def target(y: object) -> object:
-    """y in a form that numpy can hold: integers of 128 bits and decimals as floats."""
+    """y with the columns of a frame or a series as floats; anything else as it is."""
     refuse_endless("y", y)
     values: object = nw.from_native(y, allow_series=True, pass_through=True)
     if isinstance(values, nw.Series):
-        return _numbers(values, "y") if values.dtype in _LARGE else y
-    if isinstance(values, nw.DataFrame) and any(kind in _LARGE for kind in values.schema.values()):
-        return np.column_stack([_numbers(values[name], "y") for name in values.columns])
+        return outcomes(_numbers(values, "y") if values.dtype in _LARGE else values.to_numpy())
+    if isinstance(values, nw.DataFrame):
+        return np.column_stack([np.asarray(target(values.get_column(name).to_native())) for name in values.columns])
     return y
 
 
 def outcomes(y: AnyArray) -> FloatArray:
-    try:
-        numbers = None if y.dtype.kind in "Mm" else y.astype(np.float64)  # dates would become nanoseconds
-    except (TypeError, ValueError):
-        numbers = None
+    numbers = None
+    spelled = y.dtype.kind == "O" and any(isinstance(value, (str, bytes)) for value in y.ravel().tolist())
+    with suppress(TypeError, ValueError):
+        numbers = None if spelled or y.dtype.kind in "MmUS" else y.astype(np.float64)  # dates would be nanoseconds
     if numbers is None:
         kinds = {"O": "objects", "U": "text", "S": "bytes", "M": "dates", "m": "durations"}
-        kind = kinds.get(y.dtype.kind, "values")
+        kind = "text" if spelled else kinds.get(y.dtype.kind, "values")
         raise UsageError(f"y: holds {kind} such as {shown(y.tolist()[0])}; recode the outcome as 0 and 1, or numbers.")
     return numbers
 

@@ -174,12 +174,14 @@ def refuse_nested(schema: Schema, argument: str, column: str | None) -> None:
 LARGEST_COUNT = 2**53 - 1  # beyond it a float, and so a sum, loses the last digits
 
 
-def refuse_bad_counts(column: str, n: float) -> None:
+def refuse_bad_counts(column: str, n: float, total: float) -> None:
     if n:
         raise BadCount(
             f"count: column {column!r} has {n:,.0f} rows that are missing, negative, fractional or too large; "
             f"counts are whole numbers from 0 to {LARGEST_COUNT:,}."
         )
+    if total > LARGEST_COUNT:
+        raise BadCount(f"count: column {column!r} sums to {total:.2g}; at most {LARGEST_COUNT:,} can be counted.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,7 +424,7 @@ class Source:
         )
         checked = {**weighted, "counts": number, "bad counts": flag(bad)}
         cells = in_order(collect(aggregate(self.frame, keys, checked)), list(keys))
-        refuse_bad_counts(self.count, float(cells["bad counts"].sum()))
+        refuse_bad_counts(self.count, float(cells["bad counts"].sum()), float(cells["counts"].sum()))
         return cells.drop(COUNT, "bad counts").rename({"counts": COUNT})
 
     def extremes(self, column: nw.Expr, keys: Expressions) -> pl.DataFrame:
@@ -540,7 +542,7 @@ class Source:
                 | (counts > LARGEST_COUNT)
                 | (counts != counts.floor())
             )
-            refuse_bad_counts(self.count, float(bad.sum()))
+            refuse_bad_counts(self.count, float(bad.sum()), float(counts.sum()))
         table = plain_keys(table, [name for name in columns if name.startswith("group ")])
         counted = [name for name in columns if name.startswith(("missing ", "outside ", "design "))]
         table, dropped = self.complete(full, table.with_columns(pl.col(name) * pl.col(COUNT) for name in counted))

@@ -134,8 +134,9 @@ def _table(result: GroupEvidence, pair: tuple[str, ...], drawn: IntArray) -> Pan
     places = [i for i in drawn if set(names[i]) <= set(pair) and len(names[i]) == len(set(names[i]))]
     levels = [{item[0]: _level(result, item) for item in result.groups[i].items} for i in places]
     first, second = ([level.get(name, _ALL) for level in levels] for name in pair)
-    x = alt.X("column:N", title=pair[1], sort=_last(second), axis=alt.Axis(orient="top", labelLimit=_WIDEST, **_PLAIN))
-    y = alt.Y("row:N", title=pair[0], sort=_last(first), axis=alt.Axis(labelPadding=6, **_PLAIN))
+    top = alt.Axis(orient="top", labelLimit=_WIDEST, **_PLAIN)
+    x = alt.X("column:N", title=theme.short(pair[1]), sort=_last(second), axis=top)
+    y = alt.Y("row:N", title=theme.short(pair[0]), sort=_last(first), axis=alt.Axis(labelPadding=6, **_PLAIN))
     longest = max(map(len, second))
     return _boxes(result, places, {"row": first, "column": second}, {"x": x, "y": y}, y, longest).properties(
         height=alt.Step(26)
@@ -156,7 +157,8 @@ def _tree(result: GroupEvidence, names: tuple[str, ...], drawn: IntArray) -> Pan
     more: dict[str, Any] = {"level": [len(path) - 1 for path in order], "name": [path[-1] for path in order]}
     more |= {"top": [float(part[0]) for part in within], "bottom": [part[-1] + 1.0 for part in within]}
     more["middle"] = [(part[0] + part[-1] + 1) / 2 for part in within]
-    heads = f"{json.dumps(names)}[datum.value]"  # columns are numbered, because all named conditions share a name
+    # Columns are numbered, because all named conditions share a name.
+    heads = f"{json.dumps([theme.short(name) for name in names])}[datum.value]"
     scale = alt.Scale(domain=[0, len(last)], reverse=True, nice=False)
     sides = {
         "x": alt.X("level:O", title=None, axis=alt.Axis(orient="top", labelExpr=heads, **_PLAIN)),
@@ -185,7 +187,7 @@ def _boxes(
     parts = zip(names, shown, np.isfinite(value), strict=True)
     columns["label"] = [": ".join([name] * bool(name) + [text] * bool(known)) for name, text, known in parts]
     columns["flagged"] = [result.verdicts[i] is Verdict.VIOLATION for i in places]  # type: ignore[attr-defined]
-    columns["group"] = [result.labels[i] for i in places]
+    columns["group"] = [theme.short(result.labels[i], 200) for i in places]  # no control characters
     most = float(np.nanmax(np.abs(value), initial=1e-9))
     scale = alt.Scale(domain=[-most, 0.0, most], range=_COLORS, interpolate="rgb")
     base = alt.Chart(theme.data(columns)).encode(x=sides["x"], tooltip=["group:N", "text:N", "flagged:N"])

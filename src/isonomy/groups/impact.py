@@ -817,6 +817,8 @@ class AdverseImpactResult(ProxyEvidence):
 
     def pages(self) -> Mapping[str, Columns]:
         """The table as it is published, what the data show, bounds for unknown categories, and shortfalls."""
+        if not self.groups:
+            return {}
         if self.proxy:
             return self.proxy_pages()
         last = sorted(range(len(self.status)), key=lambda i: self.status[i] is Status.SUPPRESSED)

@@ -588,7 +588,7 @@ class ProxyEvidence(Evidence):
         first = [name for name in words.PAGE if name in columns and name not in later]
         rest = ["group", *(name for name in columns if name not in first)]
         pages = {words.NUMBERS: first, words.FURTHER: rest}
-        return {title: {name: columns[name] for name in names} for title, names in pages.items()}
+        return {title: {name: columns[name] for name in names if name in columns} for title, names in pages.items()}
 
     def movement(self) -> Movement | str:
         return phrases.VERDICTS_ALONE if self.ranged else Evidence.movement(self)

@@ -994,6 +994,15 @@ class MonitorResult(Evidence):
             values[~(alone if by_batch else look)] = np.nan
         return replace(hidden, **small)
 
+    def published(self, minimum: int, also: Any = ()) -> Self:
+        """As in `Evidence`. What was published after the look before is not known here, so a note says what follows."""
+        result = Evidence.published(self, minimum, also)
+        first = {0, *self.restarts}  # the looks before which nothing was published
+        last = self.batch_n[-1:, np.isfinite(result.n)] if len(self.batch_names) - 1 not in first else np.zeros(1)
+        if not ((last > 0) & (last < minimum)).any():
+            return result
+        return replace(result, notes=(*result.notes, Note("last_batch", values={"minimum": minimum})))
+
     def plot(self) -> alt.TopLevelMixin:
         """The disparity to date of each group over batches, with its interval, the tolerance and the alarms."""
         from isonomy.monitoring.charts import over_time

@@ -81,6 +81,8 @@ register(
             "If outcomes of some groups or decisions arrive later than those of others, this alone creates a "
             "disparity: count all decisions at the same age."
         ),
+        "last_batch": "A group has fewer than {minimum} rows in the last batch. A report of the look before it and "
+        "this report together would reveal their numbers: publish only one of the two.",
         "empty_batch": "Batch {batch!r} has no row that counts.",
         "new_groups": "New in batch {batch!r}: {groups}. Groups are tested from {least} rows on.",
         "late_groups": lambda note: (
