@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -377,5 +377,5 @@ def selection_rule(
                 "rule: isonomy.group_aware is for rules by name, estimators and rule objects; a rule of your own has "
                 "the group in training.people.group."
             )
-        given = replace(given, group_aware=True)
+        given = replace(cast("Any", given), group_aware=True)
     return given, str(getattr(given, "name", getattr(given, "__name__", type(given).__name__)))
