@@ -22,7 +22,7 @@ from isonomy.effects import words
 from isonomy.effects.bias import other_measure
 from isonomy.effects.estimators import shrinkage
 from isonomy.effects.estimators.collapse import Aipw, AnyMeasure, Estimator, NamedMeasure, Regression, Relative
-from isonomy.effects.estimators.errors import all_groups, effects_of, errors_of, under_design
+from isonomy.effects.estimators.errors import all_groups, effects_of, errors_of, under_design, whole_under_design
 from isonomy.effects.estimators.moments import Bootstrap, resample_rows
 from isonomy.effects.estimators.shrinkage import AnyStrategy, Detected, Form, multiple_of
 from isonomy.effects.experiment import Experiment, ObservedEffects, check_measure, read
@@ -147,9 +147,15 @@ class EffectCorrector(Renamed, TransformerMixin, BaseEstimator):
         errors = errors_of(moments, plan.formula, part.known)
         if part.known is None:  # an arm that is all 0 or all 1 shows no spread to shrink its error by
             errors = errors.without(part.sums.constant_arm, Status.FEW_EVENTS)
-        whole = all_groups(errors.error, moments.n.sum(-1), errors.usable)
+        self.pooled_correction_ = 0.0
+        if self.unknown == "pooled":
+            whole = all_groups(errors.error, moments.n.sum(-1), errors.usable)
+            if part.lines is not None:
+                whole = whole_under_design(errors, part.lines, plan.formula, moments)
+            law = Detected(whole.value, whole.standard_error, whole.df)
+            self.pooled_correction_ = float(np.nan_to_num(shrinkage.correction(self.strategy, law, self.alpha))[0])
         if part.lines is not None:
-            errors, whole, _ = under_design(errors, part.lines, plan.formula, moments)
+            errors, _ = under_design(errors, part.lines, plan.formula, moments)
         effects, usable = errors.effects, errors.usable
         self.groups_, self.status_ = part.groups, errors.status
         self.error_ = np.where(usable, effects.error, np.nan)
@@ -163,10 +169,6 @@ class EffectCorrector(Renamed, TransformerMixin, BaseEstimator):
             draws = effects_of(drawn, plan.formula, errors.in_rest, fitted=moments)
             detected = Detected.from_draws(self.error_, draws.error, errors.error.df)
         self.error_se_ = np.where(usable, detected.standard_error, np.nan)
-        self.pooled_correction_ = 0.0
-        if self.unknown == "pooled":
-            law = Detected(whole.value, whole.standard_error, whole.df)
-            self.pooled_correction_ = float(np.nan_to_num(shrinkage.correction(self.strategy, law, self.alpha))[0])
         amount = shrinkage.correction(self.strategy, detected, self.alpha)
         self.correction_ = np.where(usable, amount, self.pooled_correction_)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -585,7 +585,7 @@ def designed_errors(
     for error, part in zip(errors, trial.parts, strict=True):
         assert part.lines is not None
         moments = part.sums.moments()
-        error, _, totals = under_design(error, part.lines, plan.formula, moments)
+        error, totals = under_design(error, part.lines, plan.formula, moments)
         designed.append(error)
         with np.errstate(divide="ignore", invalid="ignore"):
             effect = error.design_effect * part.rows.sum(-1) / moments.n.sum(-1)  # compared with rows of weight 1

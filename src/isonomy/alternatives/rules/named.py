@@ -371,11 +371,12 @@ def selection_rule(
             f"rule: {given!r} is not allowed; give one of {', '.join(NAMES)}, a scikit-learn estimator (an object, "
             "not its class), or a callable rule(training) -> algorithm."
         )
-    if group_aware and not getattr(given, "group_aware", False):
-        if not hasattr(given, "group_aware"):
+    rule: Any = given
+    if group_aware and not getattr(rule, "group_aware", False):
+        if not hasattr(rule, "group_aware"):
             raise UsageError(
                 "rule: isonomy.group_aware is for rules by name, estimators and rule objects; a rule of your own has "
                 "the group in training.people.group."
             )
-        given = replace(given, group_aware=True)
-    return given, str(getattr(given, "name", getattr(given, "__name__", type(given).__name__)))
+        rule = replace(rule, group_aware=True)
+    return rule, str(getattr(rule, "name", getattr(rule, "__name__", type(rule).__name__)))

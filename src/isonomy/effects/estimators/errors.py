@@ -318,46 +318,56 @@ def statuses(moments: ArmMoments, formula: Formula, law: Fieller, known: FloatAr
     return tuple(conditions[i][1] for i in first)
 
 
-def under_design(
-    errors: Errors, lines: ExperimentRows, formula: Formula, moments: ArmMoments
-) -> tuple[Errors, Fieller, Spread]:
-    """Errors under the law of the design, all groups as one, and the sums over clusters behind the biases.
+def _added(
+    lines: ExperimentRows, formula: Formula, moments: ArmMoments
+) -> tuple[FloatArray, list[FloatArray], FloatArray]:
+    """The bottom of each group's error, and what a unit of each line's mass adds to sums.
+
+    First to the top and bottom of its group's error, then to the totals over groups of size times top and size times
+    bottom.
+    """
+    ((group, _),), size = lines.groups, moments.n.sum(-1)
+    values = np.stack([lines.values(name) for name in moments.columns], -1)
+    top, slope = ((term[0] - term[1], term[2]) for term in (pieces(moments, formula), gradients(moments, formula)))
+    parts = [_influence(values, lines, moments, gradient) for gradient in slope]
+    return top[1], parts, np.stack([size[group] * part + v[group] for part, v in zip(parts, top, strict=True)], -1)
+
+
+def under_design(errors: Errors, lines: ExperimentRows, formula: Formula, moments: ArmMoments) -> tuple[Errors, Spread]:
+    """Errors under the law of the design, and the sums over clusters behind the biases.
 
     ``lines`` has one partition alone, with its design; ``errors`` are those without the design.
     """
-    ((group, groups),) = lines.groups
-    assert lines.design is not None
-    values = np.stack([lines.values(name) for name in moments.columns], -1)
-    top, slope = ((term[0] - term[1], term[2]) for term in (pieces(moments, formula), gradients(moments, formula)))
-    # What a unit of each line's mass adds to the top and bottom of its group's error, and to the sums over groups of
-    # size times top and size times bottom.
-    parts = [_influence(values, lines, moments, gradient) for gradient in slope]
-    size = moments.n.sum(-1)
-    added = [size[group] * part + value[group] for part, value in zip(parts, top, strict=True)]
-
-    usable, rest = errors.in_rest, errors.rest
+    ((group, groups),), usable, rest = lines.groups, errors.in_rest, errors.rest
+    bottom, parts, added = _added(lines, formula, moments)
     with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.nan_to_num((parts[0] - errors.error.value[group] * parts[1]) / top[1][group])
-        total = total_of_others(size, usable) * rest.bottom
+        error = np.nan_to_num((parts[0] - errors.error.value[group] * parts[1]) / bottom[group])
+        total = total_of_others(moments.n.sum(-1), usable) * rest.bottom
         loading = np.nan_to_num(np.stack([-1 / total, rest.value / total]))
-        base = np.nan_to_num(np.stack(added, -1) * usable[group][:, None])
+        base = np.nan_to_num(added * usable[group][:, None])
         shared = np.einsum("li,il->l", base, loading[:, group])
-        whole = all_groups(errors.error, size, errors.usable)
-        answered = np.nan_to_num(np.stack(added, -1) * errors.usable[group][:, None])
-        influence = (answered[:, 0] - whole.value * answered[:, 1]) / (whole.bottom * size[errors.usable].sum())
-    everybody = Influence.from_values(np.nan_to_num(influence))
     alone = Influence.from_groups(group, error, groups)
     both = Influence.from_groups(group, error - shared, groups, base, loading, usable[group])
     single = law_by_arm(lines, alone, errors.error.standard_error**2)[0]
     biased, totals, few = law_by_arm(lines, both, errors.gap.standard_error**2)
-    law = law_by_arm(lines, everybody, whole.standard_error**2)[0]
     designed = replace(
         errors,
         error=under(errors.error, single),
         gap=Gap(under(errors.error, biased), under(errors.rest, biased), biased.df),
         design_effect=biased.effect,
     )
-    return designed.without(few, Status.FEW_CLUSTERS), under(whole, law), totals
+    return designed.without(few, Status.FEW_CLUSTERS), totals
+
+
+def whole_under_design(errors: Errors, lines: ExperimentRows, formula: Formula, moments: ArmMoments) -> Fieller:
+    """All usable groups as one, under the law of the design; ``errors`` are those without the design."""
+    ((group, _),), size = lines.groups, moments.n.sum(-1)
+    whole = all_groups(errors.error, size, errors.usable)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        answered = np.nan_to_num(_added(lines, formula, moments)[2] * errors.usable[group][:, None])
+        influence = (answered[:, 0] - whole.value * answered[:, 1]) / (whole.bottom * size[errors.usable].sum())
+    law = law_by_arm(lines, Influence.from_values(np.nan_to_num(influence)), whole.standard_error**2)[0]
+    return under(whole, law)
 
 
 def law_by_arm(lines: ExperimentRows, influence: Influence, assumed: FloatArray) -> tuple[Law, Spread, BoolArray]:
