@@ -408,8 +408,9 @@ def hotelling(values: FloatArray, people: FloatArray, alpha: float | None = None
     n, second, third = float(people.sum()), people @ values**2, people @ values**3
     if n < USERS * values.shape[1] or (alpha is not None and too_skewed(third, second, alpha).any()):
         return np.nan
-    covariance, rank = spread(values, people)
-    sums = people @ values
+    (covariance, rank), sums = spread(values, people), people @ values
+    if not rank:  # every outcome equals its score
+        return np.nan
     square = float(sums @ np.linalg.pinv(covariance, rcond=1e-10, hermitian=True) @ sums)
     return float(special.fdtrc(rank, n - rank, square * (n - rank) / (rank * (n - 1))))
 
