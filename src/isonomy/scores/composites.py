@@ -379,7 +379,7 @@ def jointly(votes: RowVotes, plan: CompositePlan) -> dict[str, Any]:
     products = [scaled[:, [k]] * scaled[:, k:] for k in range(len(names))]
     basis = np.column_stack([np.ones(vote.size), scaled, *products])
     gaps, binary = (outcomes - scores).T, np.all(outcomes * (1 - outcomes) == 0, axis=0)
-    alphas = np.where(binary, None, plan.alpha)
+    alphas = [None if each else plan.alpha for each in binary]
     pvalues = [hotelling(*by_person(gap[:, None] * basis), alpha=a) for gap, a in zip(gaps, alphas, strict=True)]
     decided = conclude(pvalues, alpha=plan.alpha, adjust="holm")
     tests = zip(names, decided.adjusted.tolist(), decided.verdicts, strict=True)
