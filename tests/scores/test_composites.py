@@ -127,7 +127,7 @@ def test_the_test_of_joint_calibration_holds_its_level_with_few_people() -> None
     rng, pvalues = np.random.default_rng(0), []
     for _ in range(150):
         S = rng.random((200, 2))
-        data = {"a": S[:, 0], "b": S[:, 1], "g": np.arange(200) % 2}
+        data: dict[str, Any] = {"a": S[:, 0], "b": S[:, 1], "g": np.arange(200) % 2}
         data |= {name: rng.random(200) < S[:, k] for k, name in enumerate("uv")}
         result = composite_parity(data, **ROLES | {"resamples": 100}, weights=[1.0, 1.0], order=False)
         pvalues.append(min(test.pvalue for test in result.joint))

@@ -351,7 +351,7 @@ def test_too_few_cases_of_a_rate_are_told_in_words() -> None:
     rng = np.random.default_rng(1)
     group, outcome = np.repeat(["a", "b"], 300), np.tile([0, 1, 1], 200)
     data = {"s": np.where((outcome == 1) & (rng.random(600) < 0.98), 0.7, 0.3), "g": group, "y": outcome}
-    with pytest.raises(NotEnoughData, match=r"10 of the rows that the true positive rate is about must be expected"):
+    with pytest.raises(NotEnoughData, match=r"10 of the rows behind the true positive rate must be expected"):
         equalize_thresholds(data, outcome="y", score="s", threshold=0.5, groups="g", target="tpr")
 
 

@@ -379,7 +379,7 @@ def jointly(votes: RowVotes, plan: CompositePlan) -> dict[str, Any]:
     products = [scaled[:, [k]] * scaled[:, k:] for k in range(len(names))]
     basis = np.column_stack([np.ones(vote.size), scaled, *products])
     gaps, binary = (outcomes - scores).T, np.all(outcomes * (1 - outcomes) == 0, axis=0)
-    alphas = np.where(binary, None, plan.alpha)
+    alphas = [None if each else plan.alpha for each in binary]
     pvalues = [hotelling(*by_person(gap[:, None] * basis), alpha=a) for gap, a in zip(gaps, alphas, strict=True)]
     decided = conclude(pvalues, alpha=plan.alpha, adjust="holm")
     tests = zip(names, decided.adjusted.tolist(), decided.verdicts, strict=True)
@@ -408,8 +408,9 @@ def hotelling(values: FloatArray, people: FloatArray, alpha: float | None = None
     n, second, third = float(people.sum()), people @ values**2, people @ values**3
     if n < USERS * values.shape[1] or (alpha is not None and too_skewed(third, second, alpha).any()):
         return np.nan
-    covariance, rank = spread(values, people)
-    sums = people @ values
+    (covariance, rank), sums = spread(values, people), people @ values
+    if not rank:  # every outcome equals its score
+        return np.nan
     square = float(sums @ np.linalg.pinv(covariance, rcond=1e-10, hermitian=True) @ sums)
     return float(special.fdtrc(rank, n - rank, square * (n - rank) / (rank * (n - 1))))
 

@@ -222,19 +222,17 @@ class ThresholdsPlan(ThresholdPlan):
     def __post_init__(self) -> None:
         if self.outcome is None and self.target != "selection_rate":
             raise MissingRole(f"outcome: needed for target={self.target!r}; name the column of outcomes.")
-        margin, counts = 'target="outcome_at_margin"', f"has no effect with target={self.target!r}, which counts rows"
-        one_way = 'thresholds that move in one direction only cannot keep a rate; leave direction at "both".'
+        margin, lottery = 'target="outcome_at_margin"', self.randomize or None
+        rows = f"has no effect with target={self.target!r}, which counts rows; leave it at None, or choose {margin}."
+        one_way = (
+            'is not allowed: thresholds that move in one direction only cannot keep a rate; leave direction at "both".'
+        )
         refusals = (
-            ("bandwidth", self.bandwidth, not self.margin, f"{counts}; leave it at None, or choose {margin}."),
-            ("level", self.level, not self.margin, f"{counts}; leave it at None, or choose {margin}."),
-            (
-                "randomize",
-                self.randomize or None,
-                self.margin,
-                f"is not allowed with {margin}: a lottery has no margin.",
-            ),
-            ("capacity", self.capacity, self.direction != "both", f"is not allowed: {one_way}"),
-            ("randomize", self.randomize or None, self.direction != "both", f"is not allowed: {one_way}"),
+            ("bandwidth", self.bandwidth, not self.margin, rows),
+            ("level", self.level, not self.margin, rows),
+            ("randomize", lottery, self.margin, f"is not allowed with {margin}: a lottery has no margin."),
+            ("capacity", self.capacity, self.direction != "both", one_way),
+            ("randomize", lottery, self.direction != "both", one_way),
         )
         for name, value, refused, reason in refusals:
             if value is not None and refused:

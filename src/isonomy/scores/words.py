@@ -440,8 +440,7 @@ EXTRAPOLATED = (
 
 
 EXPECTED = (
-    "at least 10 of the rows that the {0} is about must be expected to count toward it at the rate of all groups, and "
-    "10 not to"
+    "at the rate of all groups, at least 10 of the rows behind the {0} must be expected to count toward it, and 10 not"
 )
 
 
