@@ -94,17 +94,12 @@ def draw(curves: dict[int, np.ndarray], path: Path) -> None:
                 columns["rejections"].append(float(value))
                 columns["l"].append(f"l = {size}")
                 columns["form"].append(form)
-    lines = (
-        alt.Chart(theme.data(columns))
-        .mark_line(point=True)
-        .encode(
-            x=alt.X("eta:Q", title="mean gap of the candidate (status quo 1.52)"),
-            y=alt.Y("rejections:Q", title="share of rejections"),
-            color=alt.Color("l:N", title=None, sort=[f"l = {size}" for size in curves]),
-            strokeDash=alt.StrokeDash("form:N", title="test", legend=alt.Legend(symbolType="stroke")),
-        )
-        .properties(width=420, height=300)
+    base = alt.Chart(theme.data(columns), width=420, height=300).encode(
+        x=alt.X("eta:Q", title="mean gap of the candidate (status quo 1.52)"),
+        y=alt.Y("rejections:Q", title="share of rejections"),
+        color=alt.Color("l:N", title=None, sort=[f"l = {size}" for size in curves]),
     )
+    lines = base.mark_line().encode(strokeDash=alt.StrokeDash("form:N", title="test")) + base.mark_circle(opacity=1)
     level = alt.Chart(theme.data({"y": [ALPHA]})).mark_rule(color=theme.RULE, strokeDash=[2, 2]).encode(y="y:Q")
     path.parent.mkdir(exist_ok=True)
     path.write_text(theme.to_svg(theme.finish(lines + level)))

@@ -204,7 +204,7 @@ def judge(item: str, theirs: Any, mean: Any, sd: Any) -> None:
     )
     why = f"apart by more than two standard deviations: {cells}; {lacking}"
     floor = "" if "AUC" in item else f"; perfect calibration has {mean[-1]:.3f} in as many rows"
-    why = f"{why}{floor}" if apart.any() else "all within two standard deviations of the bootstrap"
+    why = f"{why}{floor}" if apart.any() else f"all within two standard deviations, which are up to {sd[:4].max():.3f}"
     record(item, not apart.any(), f"{why}; {change}")
 
 
