@@ -7,6 +7,7 @@ less time than a product of sparse matrices. The rows of a user with many are fi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
@@ -105,6 +106,6 @@ def _rows_left(sizes: IntArray) -> Iterator[tuple[int, IntArray]]:
     ends = np.cumsum(sizes)
     wanted = np.arange(_AT_ONCE, int(ends[-1]) if ends.size else 0, _AT_ONCE)
     cuts = np.unique(np.concatenate([[0], np.searchsorted(ends, wanted) + 1, [ends.size]]))
-    for a, b in zip(cuts[:-1], cuts[1:], strict=True):
+    for a, b in pairwise(cuts.tolist()):
         first = int(ends[a] - sizes[a])
         yield first, np.repeat(ends[a:b] - first, sizes[a:b]) - np.arange(1, int(ends[b - 1]) - first + 1)
