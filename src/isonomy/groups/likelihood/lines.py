@@ -334,8 +334,8 @@ def rows_or_bins(source: Source, measure: Measure, request: Request) -> Sample:
     bins = choose_bins(cells.counts[inside], first, second, float(ends["low"][0]), float(ends["high"][0]))
     if bins is None and remote and cells.rows > READ:
         raise UsageError(
-            f"groups: the means of {cells.size:,} groups need the value of each of {cells.rows:,} rows, too many to send from "
-            "Spark's workers. Test fewer groups at a time, or give the path of parquet files with the rows."
+            f"groups: the means of {cells.size:,} groups need the value of each of {cells.rows:,} rows, too many to "
+            "send from Spark's workers. Test fewer groups at a time, or give the path of parquet files with the rows."
         )
     if bins is None:
         return source.rows(request)

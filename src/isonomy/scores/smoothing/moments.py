@@ -101,8 +101,8 @@ class VoteMoments:
         people = int(user.max(initial=-1)) + 1
         users = np.zeros((size, people), dtype=bool)
         users[code, user] = True
-        inside = users.sum(axis=0)
-        moments = replace(moments, users=users.sum(axis=1).astype(np.float64), spanning=int((inside > 1).sum()))
+        spanning = int((users.sum(axis=0) > 1).sum())
+        moments = replace(moments, users=users.sum(axis=1).astype(np.float64), spanning=spanning)
         members = [np.flatnonzero(code == g) for g in range(size)] if products is None or not products.binary else []
         if products is None:
             tables = tuple(_table(user[rows], bins[rows], vote[rows], outcome[rows], people) for rows in members)
@@ -175,8 +175,8 @@ class VoteMoments:
         products = Products(size, binary=binary)
         if spanning:
             products.cross_groups()
-        for (a, b), sums in products.sums.items():
-            sums[:] = filled(start + (a * size + b) * SITES**2, (SITES, SITES))
+        for (a, b), block in products.sums.items():
+            block[:] = filled(start + (a * size + b) * SITES**2, (SITES, SITES))
         return moments.with_products(products)
 
     @property
