@@ -108,8 +108,6 @@ class VoteMoments:
             tables = tuple(_table(user[rows], bins[rows], vote[rows], outcome[rows], people) for rows in members)
             square = [np.bincount(table.indices, table.data**2, SITES)[:BINS] for table in tables]
             return replace(moments, square=np.stack(square), tables=tables)
-        if moments.spanning:
-            products.cross_groups()
         products.add(user, people, cells + code * BINS, vote, outcome)
         cubes = np.zeros((4, size, BINS))
         for g, rows in enumerate(members):
@@ -173,10 +171,8 @@ class VoteMoments:
         if not users:
             return replace(moments, diagonal=diagonal)
         products = Products(size, binary=binary)
-        if spanning:
-            products.cross_groups()
-        for (a, b), block in products.sums.items():
-            block[:] = filled(start + (a * size + b) * SITES**2, (SITES, SITES))
+        for a, b in [*combinations(range(size), 2)] * bool(spanning) + [(g, g) for g in range(size)]:
+            products.sums[a, b] = filled(start + (a * size + b) * SITES**2, (SITES, SITES))
         return moments.with_products(products)
 
     @property
