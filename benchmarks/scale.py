@@ -141,6 +141,12 @@ CASES: dict[str, tuple[str, Callable[[str], object]]] = {
         "bare group-by of users",
         lambda p: iso.predictive_parity(p, rng=1, user="user", **SCORE),
     ),
+    "predictive_parity, users in all of five groups": (
+        "bare group-by of users",
+        lambda p: iso.predictive_parity(
+            p, rng=1, user="user", **{**SCORE, "groups": iso.cut("region", [200, 400, 600, 800])}
+        ),
+    ),
     "marginal_outcomes, a fifth as many users": (
         "bare group-by of users",
         lambda p: iso.marginal_outcomes(p, threshold=0.5, user="user", **SCORE),

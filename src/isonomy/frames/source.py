@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 Expressions = Mapping[str, nw.Expr]
 Columns = Mapping[str, str | nw.Expr]
 
-COMPLETE = "complete"
+COMPLETE, BAD_COUNTS = "complete", "bad counts"
 SAMPLE = 5_000  # lines read to see whether counts are a survey's weights, or a group column tells people apart
 MANY = 4_000_000  # lines in which the values of such a column are counted
 
@@ -172,16 +172,6 @@ def refuse_nested(schema: Schema, argument: str, column: str | None) -> None:
 
 
 LARGEST_COUNT = 2**53 - 1  # beyond it a float, and so a sum, loses the last digits
-
-
-def refuse_bad_counts(column: str, n: float, total: float) -> None:
-    if n:
-        raise BadCount(
-            f"count: column {column!r} has {n:,.0f} rows that are missing, negative, fractional or too large; "
-            f"counts are whole numbers from 0 to {LARGEST_COUNT:,}."
-        )
-    if total > LARGEST_COUNT:
-        raise BadCount(f"count: column {column!r} sums to {total:.2g}; at most {LARGEST_COUNT:,} can be counted.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,19 +403,29 @@ class Source:
         self._refuse_identifiers(keys)
         if self.count is None:
             return in_order(collect(aggregate(self.frame, keys, values)), list(keys))
-        column = nw.col(self.count)
-        number = column.cast(nw.Float64)
-        weighted = {name: expr.cast(nw.Float64) * number for name, expr in values.items()}
-        bad = (
-            missing(column, self.schema[self.count])
-            | (number < 0)
-            | (number > LARGEST_COUNT)
-            | (number != number.floor())
-        )
-        checked = {**weighted, "counts": number, "bad counts": flag(bad)}
+        weighted = {name: expr.cast(nw.Float64) * self.number for name, expr in values.items()}
+        checked = {**weighted, "counts": self.number, BAD_COUNTS: self._bad_count}
         cells = in_order(collect(aggregate(self.frame, keys, checked)), list(keys))
-        refuse_bad_counts(self.count, float(cells["bad counts"].sum()), float(cells["counts"].sum()))
-        return cells.drop(COUNT, "bad counts").rename({"counts": COUNT})
+        return self._counted(cells.drop(COUNT).rename({"counts": COUNT}))
+
+    @property
+    def _bad_count(self) -> nw.Expr:
+        assert self.count is not None
+        absent, n = missing(nw.col(self.count), self.schema[self.count]), self.number
+        return flag(absent | (n < 0) | (n > LARGEST_COUNT) | (n != n.floor()))
+
+    def _counted(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """The lines without `BAD_COUNTS`; raises if a row has a bad count."""
+        if n := float(lines[BAD_COUNTS].sum()):
+            raise BadCount(
+                f"count: column {self.count!r} has {n:,.0f} rows that are missing, negative, fractional or too large; "
+                f"counts are whole numbers from 0 to {LARGEST_COUNT:,}."
+            )
+        if (total := float(lines[COUNT].sum())) > LARGEST_COUNT:
+            raise BadCount(
+                f"count: column {self.count!r} sums to {total:.2g}; at most {LARGEST_COUNT:,} can be counted."
+            )
+        return lines.drop(BAD_COUNTS)
 
     def extremes(self, column: nw.Expr, keys: Expressions) -> pl.DataFrame:
         return extremes(self.frame, column, keys)
@@ -528,21 +528,14 @@ class Source:
         columns = {**keys, **checks, **values, **numbers, COUNT: self.number}
         if self.cluster is not None:
             columns[CLUSTER] = nw.col(self.cluster)
+        if self.count is not None:
+            columns[BAD_COUNTS] = self._bad_count
         stem = self.fresh("column ")
         placed = {f"{stem}{i}": expr for i, expr in enumerate(columns.values())}
         # ``with_columns`` first: a selection of literals alone would have one row.
         wide = self.frame.with_columns(*(expr.alias(name) for name, expr in placed.items()))
         table = collect(wide.select(*placed)).rename(dict(zip(placed, columns, strict=True)))
-        if self.count is not None:
-            counts = table[COUNT]
-            bad = (
-                counts.is_null()
-                | ~counts.is_finite()
-                | (counts < 0)
-                | (counts > LARGEST_COUNT)
-                | (counts != counts.floor())
-            )
-            refuse_bad_counts(self.count, float(bad.sum()), float(counts.sum()))
+        table = table if self.count is None else self._counted(table)
         table = plain_keys(table, [name for name in columns if name.startswith("group ")])
         counted = [name for name in columns if name.startswith(("missing ", "outside ", "design "))]
         table, dropped = self.complete(full, table.with_columns(pl.col(name) * pl.col(COUNT) for name in counted))

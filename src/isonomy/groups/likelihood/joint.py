@@ -431,7 +431,8 @@ class _Dual:
         summands = np.concatenate([value[None], slope * self.powers[: size + 1], bend * self.powers])
         values, self.weight, *sums = data.rows.sum(summands.T).T
         self.value = float(values.sum())
-        self.first, self.squared, self.squared_first = np.stack(sums[:size]), sums[size], np.stack(sums[size + 1 :][:size])
+        self.first, self.squared = np.stack(sums[:size]), sums[size]
+        self.squared_first = np.stack(sums[size + 1 : 2 * size + 1])
         squared_second = np.empty((size, *self.squared_first.shape))
         for (a, b), part in zip(self.pairs, sums[2 * size + 1 :], strict=True):
             squared_second[a, b] = squared_second[b, a] = part

@@ -27,6 +27,7 @@ from isonomy.errors import DataError, UsageError
 from isonomy.frames import Design, Partition, Request, Sample, Source
 from isonomy.frames.expressions import Expression, either, number
 from isonomy.frames.metrics import Measure
+from isonomy.frames.sums import has_workers
 from isonomy.groups.likelihood.functionals import MetricDistance, distance, evaluate
 from isonomy.groups.likelihood.joint import Patterns
 from isonomy.groups.likelihood.means import Binary, Real
@@ -229,7 +230,7 @@ MANY, PART = 50_000, 25_000_000  # lines above which they are counted in parts, 
 FEW = 1_000  # rows of a group below which hardly any two share a bin
 TIED = 1e-13  # a variance within a bin, relative to its squared width, that is rounding
 STEP = 2.0**16  # weights are multiples of 1 / STEP: their sums are exact up to 1e11 rows
-READ = 2_000_000  # rows of an engine up to which values are read row by row
+READ, SENT = 2_000_000, 100_000  # rows of an engine, and of Spark, up to which values are read row by row
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,12 +326,17 @@ def rows_or_bins(source: Source, measure: Measure, request: Request) -> Sample:
         return source.rows(request)
     value = number(request.values["value"] if "value" in request.values else request.numeric["value"])
     cells = source.cells(replace(request, values={"first": value, "second": value * value}))
-    inside = measure.inside(cells)
-    if cells.rows <= READ or not inside.any():
+    inside, remote = measure.inside(cells), has_workers(source.frame)
+    if cells.rows <= (SENT if remote else READ) or not inside.any():
         return source.rows(request)
     ends = source.extremes(value, {})
     first, second = (cells.values[name][inside] for name in ("first", "second"))
     bins = choose_bins(cells.counts[inside], first, second, float(ends["low"][0]), float(ends["high"][0]))
+    if bins is None and remote and cells.rows > READ:
+        raise UsageError(
+            f"groups: the means of {cells.size:,} groups need the value of each of {cells.rows:,} rows, too many to "
+            "send from Spark's workers. Test fewer groups at a time, or give the path of parquet files with the rows."
+        )
     if bins is None:
         return source.rows(request)
     numeric = request.numeric if cells.dropped else {}  # the first pass saw no missing value

@@ -101,15 +101,13 @@ class VoteMoments:
         people = int(user.max(initial=-1)) + 1
         users = np.zeros((size, people), dtype=bool)
         users[code, user] = True
-        inside = users.sum(axis=0)
-        moments = replace(moments, users=users.sum(axis=1).astype(np.float64), spanning=int((inside > 1).sum()))
+        spanning = int((users.sum(axis=0) > 1).sum())
+        moments = replace(moments, users=users.sum(axis=1).astype(np.float64), spanning=spanning)
         members = [np.flatnonzero(code == g) for g in range(size)] if products is None or not products.binary else []
         if products is None:
             tables = tuple(_table(user[rows], bins[rows], vote[rows], outcome[rows], people) for rows in members)
             square = [np.bincount(table.indices, table.data**2, SITES)[:BINS] for table in tables]
             return replace(moments, square=np.stack(square), tables=tables)
-        if moments.spanning:
-            products.cross_groups()
         products.add(user, people, cells + code * BINS, vote, outcome)
         cubes = np.zeros((4, size, BINS))
         for g, rows in enumerate(members):
@@ -173,10 +171,8 @@ class VoteMoments:
         if not users:
             return replace(moments, diagonal=diagonal)
         products = Products(size, binary=binary)
-        if spanning:
-            products.cross_groups()
-        for (a, b), sums in products.sums.items():
-            sums[:] = filled(start + (a * size + b) * SITES**2, (SITES, SITES))
+        for a, b in [*combinations(range(size), 2)] * bool(spanning) + [(g, g) for g in range(size)]:
+            products.sums[a, b] = filled(start + (a * size + b) * SITES**2, (SITES, SITES))
         return moments.with_products(products)
 
     @property

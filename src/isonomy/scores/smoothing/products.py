@@ -6,7 +6,9 @@ less time than a product of sparse matrices. The rows of a user with many are fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
@@ -22,7 +24,7 @@ Pair = tuple[int, int]
 
 
 class Products:
-    """The sums for every two sites of ``groups``; groups are multiplied with one another once a user is in several.
+    """The sums for every two sites of ``groups``, and of two groups if a user is in both.
 
     ``binary``: outcomes are 0 or 1. Then a row counts once, as a vote with its outcome, until `blocks` are made;
     otherwise as a vote, and as a vote times its outcome.
@@ -33,28 +35,11 @@ class Products:
 
     def __init__(self, groups: int, *, binary: bool) -> None:
         self.groups, self.binary = groups, binary
-        self.sums: dict[Pair, FloatArray] = {}  # (`SITES`, `SITES`) of each pair, the group that comes first first
-        self._empty = True
-        self._hold([(g, g) for g in range(groups)])
-
-    def _hold(self, pairs: list[Pair]) -> None:
-        known = self.sums
-        self._all = np.zeros((len(pairs), SITES, SITES))  # pages without a product take no memory
-        self.sums = dict(zip(pairs, self._all, strict=True))
-        self._start = np.zeros((self.groups, self.groups), dtype=np.int64)
-        self._start[tuple(np.array(pairs).T)] = np.arange(len(pairs)) * SITES**2
-        for pair, sums in known.items():
-            self.sums[pair][:] = sums
-
-    def cross_groups(self) -> None:
-        """Make room for products of different groups."""
-        if len(self.sums) == self.groups > 1:
-            self.sums = {pair: sums for pair, sums in self.sums.items() if not self._empty}
-            self._hold([(a, b) for a in range(self.groups) for b in range(a, self.groups)])
+        # (`SITES`, `SITES`) of each two groups, the group that comes first first; those without a user in both have none.
+        self.sums = defaultdict[Pair, FloatArray](lambda: np.zeros((SITES, SITES)))
 
     def add(self, user: IntArray, people: int, place: IntArray, vote: FloatArray, outcome: FloatArray) -> None:
         """Add rows of all of ``people`` users. ``place``: the site of each row's vote, after those of other groups."""
-        self._empty = False
         place = place.astype(np.int32)
         if self.binary:
             place += BINS * (outcome != 0).astype(np.int32)
@@ -72,14 +57,14 @@ class Products:
             starts = np.append(0, np.cumsum(sizes[sizes > _MANY]))
             joined = sparse.csr_array((vote[many], place[many], starts), shape=(starts.size - 1, self.groups * SITES))
             joined.sum_duplicates()
-            self._multiply(np.diff(joined.indptr), joined.indices, joined.data)
+            self._multiply(np.diff(joined.indptr), joined.indices.astype(np.intp), joined.data)
             place, vote, sizes = place[~many], vote[~many], sizes[sizes <= _MANY]
         self._multiply(sizes, place, vote)
 
     def _multiply(self, sizes: IntArray, place: IntArray, vote: FloatArray) -> None:
         """``sizes``: how many of the rows in turn are those of each user."""
         squares = np.bincount(place, vote * vote, self.groups * SITES).reshape(self.groups, SITES)
-        for g in range(self.groups):
+        for g in np.flatnonzero(squares.any(axis=1)).tolist():
             np.einsum("ii->i", self.sums[g, g])[:] += squares[g] / 2
         for first, left in _rows_left(sizes):
             places, votes = place[first : first + left.size], vote[first : first + left.size]
@@ -88,11 +73,14 @@ class Products:
                 row = row[left[row] >= lag]
                 pair, product = (places[row], places[row + lag]), votes[row] * votes[row + lag]
                 low, high = np.minimum(*pair), np.maximum(*pair)
-                start = self._start.take((low >> _BITS) * self.groups + (high >> _BITS))
-                at = start + (((low & (SITES - 1)) << _BITS) + (high & (SITES - 1)))
-                np.add.at(self._all.reshape(-1), at, product)
+                at = ((low & (SITES - 1)) << _BITS) + (high & (SITES - 1))
+                groups = (low >> _BITS) * self.groups + (high >> _BITS)
+                for number in np.flatnonzero(np.bincount(groups)).tolist():
+                    chosen = groups == number
+                    sums = self.sums[divmod(number, self.groups)]
+                    np.add.at(sums.reshape(-1), at[chosen], product[chosen])
 
-    def blocks(self) -> dict[Pair, FloatArray]:
+    def blocks(self) -> Mapping[Pair, FloatArray]:
         """The sums of every pair of groups, as votes and votes times outcomes. Nothing can be added afterwards."""
         for sums in self.sums.values() if self.binary else ():
             sums[:, :BINS] += sums[:, BINS:]
@@ -105,6 +93,6 @@ def _rows_left(sizes: IntArray) -> Iterator[tuple[int, IntArray]]:
     ends = np.cumsum(sizes)
     wanted = np.arange(_AT_ONCE, int(ends[-1]) if ends.size else 0, _AT_ONCE)
     cuts = np.unique(np.concatenate([[0], np.searchsorted(ends, wanted) + 1, [ends.size]]))
-    for a, b in zip(cuts[:-1], cuts[1:], strict=True):
+    for a, b in pairwise(cuts.tolist()):
         first = int(ends[a] - sizes[a])
         yield first, np.repeat(ends[a:b] - first, sizes[a:b]) - np.arange(1, int(ends[b - 1]) - first + 1)
