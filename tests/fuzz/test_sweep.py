@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 import isonomy as iso
-from fuzz import forms
+from fuzz import commands, forms
 from fuzz.calls import internal_names, numbers, opened, public, table
 from fuzz.sweep import BAD, Hang, _written, expected, limited, sweep
 from isonomy.audit.compare import compare
@@ -378,6 +378,11 @@ def test_probabilities_that_do_not_sum_to_one_are_refused() -> None:
     for wrong in (table().with_columns(n=pl.col("n") + 0.2), table().with_columns(l=-pl.col("l"))):
         with pytest.raises(iso.errors.IsonomyError, match="probabilities: "):
             iso.flag(wrong, metric="selection_rate", prediction="p", groups=shares)
+
+
+@pytest.mark.parametrize("command", ["report", "card", "validate", "monitor status", "monitor restart", "compare"])
+def test_a_file_without_end_is_refused(command: str) -> None:
+    assert commands.command([*command.split(), "/dev/zero", *(["/dev/zero"] if command == "compare" else [])]) == 2
 
 
 @pytest.mark.parametrize("path", ["/proc/**/*", "/dev/stdin", "/dev/zero"])

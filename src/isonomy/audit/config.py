@@ -34,7 +34,7 @@ from isonomy.errors import ConfigError, near
 from isonomy.frames.groups import NOTHING, Labels
 from isonomy.frames.metrics import ALSO_CALLED
 from isonomy.options import Missing, MissingGroup, also_called, hints, shown
-from isonomy.results import KINDS, QUESTIONS, Question, find_question
+from isonomy.results import KINDS, QUESTIONS, Question, find_question, storage
 from isonomy.results.questions import READING
 
 if TYPE_CHECKING:
@@ -317,7 +317,7 @@ def build(
 def read(path: str | Path, settings: Sequence[str] = ()) -> tuple[Config, str]:
     place = Path(path)
     try:
-        text = place.read_bytes().decode("utf-8-sig")
+        text = storage.read(place)
     except FileNotFoundError:
         raise ConfigError(f"{place}: no such file. `isonomy init DATA` writes one.") from None
     except (OSError, ValueError) as error:
