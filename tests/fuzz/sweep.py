@@ -399,6 +399,7 @@ def _names(error: Exception, call: Public) -> bool:
         "place",
         "prediction",
         "given",
+        "shrunk",
         *ROLES,
         *_parameters(call),
     }
