@@ -94,6 +94,11 @@ def _compared(data: Any, *, pair: Any, **options: Any) -> Any:
     return iso.compare_models(data, dict(zip("AB", pair, strict=True)), **options)
 
 
+def _shrunk(data: Any, **options: Any) -> Any:
+    """Estimates of many groups, drawn toward their mean."""
+    return iso.flag(data, **options).shrunk(toward="mean")
+
+
 def _monitored(data: Any, **options: Any) -> Any:
     """`isonomy.Monitor` with a batch of all rows."""
     monitor = iso.Monitor(**options)
@@ -174,6 +179,12 @@ def public() -> list[Public]:
             _comparable(iso.flag, "strata"),
             {"outcome": "y", "prediction": "p", "groups": ["h"], "by": ["z"]},
             {"metric": "accuracy"},
+        ),
+        Public(
+            "shrunk",
+            _shrunk,
+            {"prediction": "p", "groups": ["g", "h", "z"]},
+            {"metric": "selection_rate", "depth": 3, "min_size": 5},
         ),
         Public("flag, several metrics", iso.flag, both, {"metric": ["tpr", "fpr", "ppv"]}),
         Public(
@@ -327,6 +338,8 @@ def plain() -> list[Public]:
         Public("disparity_scorer", iso.disparity_scorer, {}, {"metric": "tpr", "groups": ["g"]}),
         Public("from_json", iso.from_json, {}, {"text": stored}),
         Public("Audit", validated, {}, {"config": AUDIT}),
+        Public("command line", validated, {}, {}),  # see `commands`
+        Public("init", validated, {}, {}),
         Public("open_source", iso.open_source, {}, {"data": table(), "weight": "w"}),
         Public("simulate.decisions", iso.simulate.decisions, {}, {"rows": 50}),
         Public("simulate.lender", iso.simulate.lender, {}, {"rows": 50}),

@@ -102,6 +102,7 @@ def _labels(rng: Rng, column: pl.Series) -> pl.Series:
         lambda i: f"{levels[i]} \u202e<b>&'\"\n{{}}",
         lambda i: "\U0001f600" * (i + 1),
         lambda i: str(i).encode(),
+        lambda i: f"\x01\ufffe{i}",
     )
     form = int(rng.integers(len(forms) + 2))
     if form >= len(forms):

@@ -29,7 +29,7 @@ import numpy as np
 import polars as pl
 
 import isonomy as iso
-from fuzz import forms
+from fuzz import commands, forms
 from fuzz.calls import (
     AUDIT,
     Public,
@@ -50,6 +50,7 @@ OUTCOMES = ("error", "right", "unnamed", "wrong", "traceback", "hang")
 BAD = ("unnamed", "wrong", "traceback", "hang")
 
 
+CONTROL = re.compile("[\x00-\x08\x0e-\x1b\ufffe\uffff]|\\\\u00[01]")
 # Messages of estimators name the columns of X by their roles.
 ROLES = ("groups", "treatment", "outcome", "effect", "score", "score_column", "baseline", "propensity", "features")
 
@@ -140,6 +141,11 @@ def swept(seed: int) -> Outcome:
             path = forms.PATHS[rng.integers(len(forms.PATHS))]
             return _made(seed, call, "path", lambda: opened(path), None, repr(path[:100]))
         return _made(seed, call, "tampered", lambda: call.function(config), None, _shown({"config": config}))
+    if call.name == "command line":
+        arguments = commands.drawn(rng)
+        return _made(seed, call, "command", lambda: commands.command(arguments), None, repr(arguments)[:300])
+    if call.name == "init":
+        return _made(seed, call, "init", lambda: commands.described(rng, names()), None, "")
     if place >= len(public_names()):
         return _argument(rng, seed, call, None)
     kinds: dict[str, Callable[[], Outcome]] = {
@@ -299,8 +305,9 @@ def _shown(drawn: Mapping[str, Any]) -> str:
 
 def _parameters(call: Public) -> list[str]:
     # Names of the sweep's own.
-    wrapped = {"y", "shares", "known", "place", "by", "pair"} & set(call.columns) or {"Monitor"} & {call.name}
-    target = getattr(iso, call.name.partition(",")[0].replace("Monitor", "monitor")) if wrapped else call.function
+    wrapped = {"y", "shares", "known", "place", "by", "pair"} & set(call.columns) or {"Monitor", "shrunk"} & {call.name}
+    name = {"Monitor": "monitor", "shrunk": "flag"}.get(call.name, call.name.partition(",")[0])
+    target = getattr(iso, name) if wrapped else call.function
     names = []
     for name, parameter in inspect.signature(target).parameters.items():
         shared = [other for other in hints(target) if other not in inspect.signature(target).parameters]
@@ -366,14 +373,14 @@ def _explore(answer: Any) -> None:
         if len(needed) == 1:
             with suppress(iso.errors.IsonomyError):  # one that this call has nothing for
                 shown = method(answer)
-                if name == "plot":
-                    shown.to_dict()
+                if name == "plot" and CONTROL.search(json.dumps(shown.to_dict(), ensure_ascii=False)):
+                    raise AssertionError("a chart has control characters, which end the process that draws it")
 
 
 def _names(error: Exception, call: Public) -> bool:
     """Whether a message names the argument."""
     text = str(error)
-    if call.name == "Audit":
+    if call.name in ("Audit", "init"):
         return text.startswith(("audit", "data", "tests")) or "tests" in text or ":" in text
     known = {
         "data",
@@ -392,6 +399,7 @@ def _names(error: Exception, call: Public) -> bool:
         "place",
         "prediction",
         "given",
+        "shrunk",
         *ROLES,
         *_parameters(call),
     }

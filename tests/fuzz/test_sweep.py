@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 import isonomy as iso
-from fuzz import forms
+from fuzz import commands, forms
 from fuzz.calls import internal_names, numbers, opened, public, table
 from fuzz.sweep import BAD, Hang, _written, expected, limited, sweep
 from isonomy.audit.compare import compare
@@ -265,6 +265,27 @@ def test_what_a_sweep_found_is_refused_in_words(name: str) -> None:
         call()
 
 
+def test_very_many_comparable_people_are_fitted() -> None:
+    """The rounding of the likelihood of 10^12 rows must not be taken for classes that are separated."""
+    rng, n = np.random.default_rng(0), 3_000
+    age, income = rng.integers(18, 80, n), rng.lognormal(10, 0.5, n)
+    columns = {"age": age, "income": income, "g": rng.integers(0, 4, n), "region": rng.integers(0, 6, n)}
+    columns["p"] = rng.random(n) < 1 / (1 + np.exp(1 - 0.02 * (age - 45) - 0.5 * np.log(income / 22_000)))
+    few, many = (
+        iso.flag(
+            {**columns, "k": np.full(n, k)},
+            metric="selection_rate",
+            prediction="p",
+            groups="g",
+            count="k",
+            given=iso.comparable("age", "income", "region"),
+        )
+        for k in (1, 10**9)
+    )
+    assert {status.value for status in (*few.status, *many.status)} == {"ok"}
+    np.testing.assert_allclose(many.disparity, few.disparity, rtol=1e-6)
+
+
 def test_adverse_impact_without_a_row_has_a_report() -> None:
     unknown = table().with_columns(g=pl.lit(None, pl.String))
     config = {
@@ -378,6 +399,11 @@ def test_probabilities_that_do_not_sum_to_one_are_refused() -> None:
     for wrong in (table().with_columns(n=pl.col("n") + 0.2), table().with_columns(l=-pl.col("l"))):
         with pytest.raises(iso.errors.IsonomyError, match="probabilities: "):
             iso.flag(wrong, metric="selection_rate", prediction="p", groups=shares)
+
+
+@pytest.mark.parametrize("command", ["report", "card", "validate", "monitor status", "monitor restart", "compare"])
+def test_a_file_without_end_is_refused(command: str) -> None:
+    assert commands.command([*command.split(), "/dev/zero", *(["/dev/zero"] if command == "compare" else [])]) == 2
 
 
 @pytest.mark.parametrize("path", ["/proc/**/*", "/dev/stdin", "/dev/zero"])

@@ -141,16 +141,11 @@ def compare(*audits: AuditResult) -> AuditComparison:
         replace(change, numbers=tuple(replace(move, adjusted=float(next(adjusted))) for move in change.numbers))
         for change in changes
     )
-    return AuditComparison(documents, settled, tuple(_notes(documents, same)))
-
-
-def _notes(documents: Sequence[Document], same: bool) -> Iterator[str]:
-    yield wording.SAME_ROWS if same else wording.INDEPENDENT_ROWS
-    minimums = [document.suppress_below for document in documents]
-    if len(set(minimums)) > 1:
-        yield wording.OTHER_MINIMUM.format(phrases.listed([f"{minimum:,}" for minimum in minimums], len(minimums)))
-    if len(documents) > 2:
-        yield wording.SERIES
+    minimums = [f"{document.suppress_below:,}" for document in documents]
+    notes = [wording.SAME_ROWS if same else wording.INDEPENDENT_ROWS]
+    notes += [wording.OTHER_MINIMUM.format(phrases.listed(minimums, len(minimums)))] if len(set(minimums)) > 1 else []
+    notes += [wording.SERIES] if len(documents) > 2 else []
+    return AuditComparison(documents, settled, tuple(notes))
 
 
 def _change(name: str, entries: Sequence[Entry | None], same: bool) -> Change:

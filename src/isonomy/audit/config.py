@@ -25,17 +25,16 @@ from isonomy.audit.forms import (
     FileTable,
     GroupSpec,
     Role,
-    default_in_a_file,
-    described,
     in_a_file,
-    written,
+    keys_of,
+    summary_of,
 )
 from isonomy.audit.settings import Keys, expand, key_text, put
 from isonomy.errors import ConfigError, near
 from isonomy.frames.groups import NOTHING, Labels
 from isonomy.frames.metrics import ALSO_CALLED
 from isonomy.options import Missing, MissingGroup, also_called, hints, shown
-from isonomy.results import KINDS, QUESTIONS, Question, find_question
+from isonomy.results import KINDS, QUESTIONS, Question, find_question, storage
 from isonomy.results.questions import READING
 
 if TYPE_CHECKING:
@@ -122,21 +121,17 @@ class Test(FileTable):
 def model_of(function: Callable[..., object]) -> type[Test]:
     kind = function.__name__
     fields: dict[str, Any] = {"kind": (Literal[kind], ...)}
-    for name, parameter in inspect.signature(function).parameters.items():
-        annotation, needed = hints(function).get(name), parameter.default is parameter.empty
-        if name in _ELSEWHERE or annotation is object:  # a file holds no Python objects
-            continue
-        key, default = in_a_file(annotation), ... if needed else default_in_a_file(parameter.default)
+    for name, (key, info) in keys_of(function, _ELSEWHERE).items():
+        fields[name] = (key, info)
         if name in ROLES:  # may be left to [columns]; false means that a test does without it
-            key, default = key | None if needed else key | Literal[False] | None, None
-        description = written(annotation).note or described(function).get(name)
-        fields[name] = (key, Field(default=default, description=description))
+            other = None if info.is_required() else Literal[False] | None
+            fields[name] = (key | other, Field(default=None, description=info.description))
     further = QUESTIONS[kind].further if kind in QUESTIONS else ()
     for name in further:
         description = f"Add the table of the result's method {name}() below its own."
         fields[name] = (bool, Field(default=False, description=description))
-    summary = (inspect.getdoc(function) or "").partition("\n")[0]
-    model = create_model(kind.title().replace("_", ""), __base__=Test, __doc__=summary, **MADE, **fields)
+    title = kind.title().replace("_", "")
+    model = create_model(title, __base__=Test, __doc__=summary_of(function), **MADE, **fields)
     model.further = further
     return model
 
@@ -322,7 +317,7 @@ def build(
 def read(path: str | Path, settings: Sequence[str] = ()) -> tuple[Config, str]:
     place = Path(path)
     try:
-        text = place.read_bytes().decode("utf-8-sig")
+        text = storage.read(place)
     except FileNotFoundError:
         raise ConfigError(f"{place}: no such file. `isonomy init DATA` writes one.") from None
     except (OSError, ValueError) as error:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cache, reduce
 from itertools import pairwise
 from operator import or_
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -55,7 +56,7 @@ class FileTable(BaseModel):
         for name, info in type(self).model_fields.items():
             value = getattr(self, name)
             if COLUMN in info.metadata and value is not None:
-                yield value, self if isinstance(self, (Condition, Role, FileCut)) else None
+                yield value, self if isinstance(self, (Compared, FileCut)) else None
             for part in value if isinstance(value, list) else [value]:
                 yield from part.columns_used() if isinstance(part, FileTable) else ()
 
@@ -65,40 +66,41 @@ ColumnName = Annotated[str, COLUMN]
 MADE: dict[str, Any] = {"__cls_kwargs__": {"use_attribute_docstrings": False}}
 
 
-class Condition(FileTable):
-    """Rows for which a column compares with a value, such as `{column = "age", op = "<", value = 25}`."""
+class Compared(FileTable):
+    """A column and what it is compared with."""
 
     column: ColumnName
     """The column's name."""
+
+    @property
+    @abstractmethod
+    def comparison(self) -> Comparison: ...
+
+    @model_validator(mode="after")
+    def _value_fits(self) -> Self:
+        if problem := self.comparison.problem():
+            raise ValueError(f"equals: {problem}" if isinstance(self, Role) else problem)
+        return self
+
+
+class Condition(Compared):
+    """Rows for which a column compares with a value, such as `{column = "age", op = "<", value = 25}`."""
+
     op: Operator = "=="
     """How to compare. "in" and "not in" take a list; "is missing" and "is present" take no value."""
     value: Scalar | list[Scalar] | None = None
     """What to compare with."""
-
-    @model_validator(mode="after")
-    def _value_fits(self) -> Condition:
-        if problem := self.comparison.problem():
-            raise ValueError(problem)
-        return self
 
     @property
     def comparison(self) -> Comparison:
         return Comparison(self.column, self.op, self.value)
 
 
-class Role(FileTable):
+class Role(Compared):
     """A 0/1 role given as a condition: 1 where a column has a value, such as `{column = "deny", equals = "no"}`."""
 
-    column: ColumnName
-    """The column's name."""
     equals: Scalar | list[Scalar]
     """The value, or the values, that count as 1; any other counts as 0."""
-
-    @model_validator(mode="after")
-    def _value_fits(self) -> Role:
-        if problem := self.comparison.problem():
-            raise ValueError(f"equals: {problem}")
-        return self
 
     @property
     def comparison(self) -> Comparison:
@@ -126,7 +128,7 @@ class FileCut(FileTable):
         return cut(self.column, self.edges)
 
 
-UsedColumn = tuple[str, Condition | Role | FileCut | None]  # a column, and what compares or cuts it
+UsedColumn = tuple[str, Compared | FileCut | None]  # a column, and what compares or cuts it
 
 
 class FileWhere(FileTable):
@@ -243,16 +245,12 @@ def _reference_tag(given: object) -> str:
     return "EstimateOf" if estimate else "other"
 
 
-def _any_of(schema: dict[str, object]) -> None:
-    """An estimate is a table of plain values too, so a schema that asks for exactly one of the forms refuses it."""
-    schema["anyOf"] = schema.pop("oneOf")
-
-
 Reference = Annotated[
     Annotated[EstimateOf, Tag("EstimateOf")]
     | Annotated[Literal["population", "rest", "highest", "lowest"] | float | dict[str, Scalar], Tag("other")],
     Discriminator(_reference_tag),
-    Field(json_schema_extra=_any_of),
+    # An estimate is a table of plain values too, so a schema that asks for exactly one of the forms refuses it.
+    Field(json_schema_extra=lambda schema: schema.update(anyOf=schema.pop("oneOf"))),
 ]
 
 
@@ -312,20 +310,32 @@ class OptionFields(FileTable):
 def _option_table(options: tuple[Any, ...]) -> type[OptionTable]:
     keys: dict[str, Any] = {}
     for option in options:
-        summary = (inspect.getdoc(option) or "").partition("\n")[0]
-        defaults = {part.name: ... if part.default is MISSING else part.default for part in fields(option)}
-        types = {name: in_a_file(annotation) for name, annotation in hints(option).items()}
-        parts: dict[str, Any] = {
-            name: (types[name], Field(default=defaults[name], description=described(option).get(name)))
-            for name in types
-        }
+        summary, parts = summary_of(option), keys_of(option)
         whole = create_model(f"{option.__name__}Fields", __base__=OptionFields, __doc__=summary, **MADE, **parts)
-        first, *others = parts
-        alone = ... not in (defaults[name] for name in others)
-        keys[option.name] = (types[first] | whole if alone else whole, Field(default=None, description=summary))
+        (first, _), *others = parts.values()
+        alone = not any(info.is_required() for _, info in others)
+        keys[option.name] = (first | whole if alone else whole, Field(default=None, description=summary))
     table = create_model("Or".join(option.__name__ for option in options), __base__=OptionTable, **MADE, **keys)
     table.options = {option.name: option for option in options}
     return table
+
+
+def summary_of(thing: object) -> str:
+    return (inspect.getdoc(thing) or "").partition("\n")[0]
+
+
+def keys_of(thing: Callable[..., object], without: Collection[str] = ()) -> dict[str, tuple[Any, Any]]:
+    """A key for each parameter of a function or class, with its type in a file, its default and its description."""
+    keys: dict[str, tuple[Any, Any]] = {}
+    for name, parameter in inspect.signature(thing).parameters.items():
+        annotation = hints(thing).get(name)
+        if name in without or annotation is object:  # a file holds no Python objects
+            continue
+        default = ... if parameter.default is parameter.empty else default_in_a_file(parameter.default)
+        note = "" if isinstance(thing, type) else written(annotation).note  # an option has its own words
+        description = note or described(thing).get(name)
+        keys[name] = (in_a_file(annotation), Field(default=default, description=description))
+    return keys
 
 
 def default_in_a_file(default: object) -> object:
@@ -382,7 +392,7 @@ def with_dates(part: Any, schema: expressions.Schema) -> Any:
         return [with_dates(item, schema) for item in part]
     if not isinstance(part, FileTable):
         return part
-    if isinstance(part, (Condition, Role)):
+    if isinstance(part, Compared):
         value = part.comparison.dated(schema.get(part.column))
         return part.model_copy(update={"value" if isinstance(part, Condition) else "equals": value})
     given = {name: getattr(part, name) for name in part.model_fields_set}

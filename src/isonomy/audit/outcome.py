@@ -20,7 +20,7 @@ from isonomy.report.render import browser, outline, print_pdf
 from isonomy.results import SCHEMA_VERSION, Evidence, from_dict
 from isonomy.results.columns import VOCABULARY, plain_value
 from isonomy.results.evidence import plain_option
-from isonomy.results.storage import check_version, typed
+from isonomy.results.storage import check_version, read, typed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -204,17 +204,12 @@ def write_table(audits: Iterable[AuditResult], path: Path) -> Path:
     return path
 
 
-_LARGEST = 500_000_000  # bytes of a results.json that is read
-
-
 def read_results(path: str | Path) -> AuditResult:
     """The audit in a results.json; raises `ConfigError` for any other file."""
     place = Path(path)
     try:
-        if place.stat().st_size > _LARGEST:
-            raise ConfigError(f"{place}: larger than {_LARGEST:,} bytes; no audit writes that.")
-        text = place.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read(place)
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{place}: cannot be read ({error}).") from None
     try:
         return AuditResult.from_json(text)

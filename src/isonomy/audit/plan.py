@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import isonomy
 from isonomy.audit.config import ROLES, Config, Test, annotation_of, required
-from isonomy.audit.forms import Condition, FileCut, Role, plain, ready, written
+from isonomy.audit.forms import Compared, FileCut, Role, UsedColumn, plain, ready, written
 from isonomy.errors import ConfigError, IsonomyError, UnknownColumn, near
 from isonomy.frames import Request, Source
 from isonomy.frames.expressions import Schema, is_text
@@ -137,9 +137,7 @@ def absent(planned: Iterable[PlannedTest], source: Source, file: str) -> None:
         raise ConfigError("\n".join(problems))
 
 
-def used(
-    config: Config, planned: Iterable[PlannedTest]
-) -> Iterator[tuple[str, str, Condition | Role | FileCut | None]]:
+def used(config: Config, planned: Iterable[PlannedTest]) -> Iterator[tuple[str, *UsedColumn]]:
     """Every column that the audit reads: the key that names it, its name, and what compares or cuts it."""
     for name in ("count", "weight", "cluster", "date"):
         if (column := getattr(config.data, name)) is not None:
@@ -168,7 +166,7 @@ def check(config: Config, planned: Iterable[PlannedTest], schema: Schema, file: 
             problems.append(str(UnknownColumn(key, column, schema)))
         elif isinstance(how, FileCut) and not schema[column].is_numeric():
             problems.append(f"{key}: column {column!r} is {schema[column]}; only numbers can be cut.")
-        elif isinstance(how, (Condition, Role)) and (problem := how.comparison.mismatch(schema[column])):
+        elif isinstance(how, Compared) and (problem := how.comparison.mismatch(schema[column])):
             problems.append(f"{key}: {problem}.")
         elif how is None and key.rpartition(".")[2] in numbers and is_text(schema[column]):
             problems.append(

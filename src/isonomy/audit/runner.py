@@ -196,12 +196,18 @@ class Audit:
     def _entry(self, test: PlannedTest, table: Source, stored: Mapping[str, Any] | None, people: Note | None) -> Entry:
         """One test, from an earlier run or run now. Its errors do not stop the other tests."""
         written = test.test
-        entry = Entry(name=test.name, kind=test.kind, title=written.title, truth=tuple(written.truth), seed=test.seed)
-        further = tuple(name for name in written.further if getattr(written, name))
         choice = written.decided or self.config.decided
-        decided = None if choice is None else Decided(choice.by, choice.on.isoformat(), choice.why)
-        entry = replace(entry, words=self.config.labels.columns, further=further, decided=decided)
-        entry = replace(entry, chosen=phrases.chosen(self.config.labels.metrics))
+        entry = Entry(
+            name=test.name,
+            kind=test.kind,
+            title=written.title,
+            truth=tuple(written.truth),
+            seed=test.seed,
+            words=self.config.labels.columns,
+            further=tuple(name for name in written.further if getattr(written, name)),
+            decided=None if choice is None else Decided(choice.by, choice.on.isoformat(), choice.why),
+            chosen=phrases.chosen(self.config.labels.metrics),
+        )
         if stored is not None:
             with contextlib.suppress(Exception):  # written by another version: run the test again
                 return replace(entry, result=from_dict(stored["result"]), seconds=stored["seconds"], resumed=True)

@@ -17,7 +17,7 @@ import numpy as np
 from isonomy.errors import UsageError
 from isonomy.frames.groups import Cut, Group
 from isonomy.numerics.arrays import FloatArray
-from isonomy.results.storage import decode, encode, storable, typed, write
+from isonomy.results.storage import decode, encode, read, storable, typed, write
 
 FORMAT = 1
 storable(Cut)
@@ -121,7 +121,7 @@ def read_stored(path: Path) -> dict[str, Any]:
     from isonomy import __version__
 
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = json.loads(read(path))
     except (OSError, ValueError, RecursionError) as error:
         why = "The file is written complete or not at all; restore a copy."
         raise UsageError(f"{path.name}: cannot be read ({str(error)[:200]}). {why}") from None

@@ -272,6 +272,18 @@ def from_json(text: str) -> Any:
 # ---- files that appear complete or not at all
 
 PARTIAL = ".partial"  # how the name of an incomplete file ends
+LARGEST = 500_000_000  # bytes of a file that is read whole
+
+
+def read(path: Path) -> str:
+    """The text of a file; raises `OSError` or `ValueError` if it has no end, or is not text."""
+    if path.is_char_device() or path.is_block_device():
+        raise ValueError("it is a device, not a file")
+    with path.open("rb") as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ValueError(f"larger than {LARGEST:,} bytes")
+    return content.decode("utf-8-sig")
 
 
 def write(path: Path, text: str) -> None:

@@ -186,7 +186,7 @@ def fit(parts: Sequence[Rows], *, binary: bool = True) -> tuple[FloatArray, bool
             return beta + step, bool(np.isfinite(gain))
         for _ in range(HALVINGS):
             after, gradient, information = _likelihood(parts, beta + step)
-            if after >= score - CLOSE:
+            if after >= score - CLOSE * max(1.0, abs(score)):  # the rounding of a sum over many rows
                 break
             step = step / 2.0
         beta, score = beta + step, after
