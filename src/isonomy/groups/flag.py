@@ -312,7 +312,8 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
     among = 1 if plan.adjust == "none" else np.unique(same[plain.tested]).size
     moments = comparison.moments(solvers, plain.tested, plan.alpha, among)
     skewed = plain.tested & too_skewed(moments.third, moments.variance, plan.alpha, among)
-    bent, skewed = skewed & moments.bend.trusted, skewed & ~moments.bend.trusted
+    bent = (skewed & moments.bend.trusted) | (plain.tested & moments.bend.few)
+    skewed &= ~moments.bend.trusted
     reference = comparison.stacked(solvers, "reference")
     plain = effects = replace(plain, df=moments.df)
     design, law = None, None

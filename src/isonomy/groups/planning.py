@@ -13,8 +13,8 @@ others           z(b) = (m_G - μ(b)) / se, with μ(b) the mean that lies b from
     group, rest  se² = v_G/n_G + s² v_R/n_R
     population   se² = (1 - sP)² v_G/n_G + s² (1-P)² v_C/n_C + s² (m_G - m_C)² P(1-P)/n, with C the n_C rows outside
                  the group, P its share and n = n_G + n_C
-                 with Welch's degrees of freedom; a dozen rows, even normal ones, often look too skewed for a verdict,
-                 and the probability that they do not is a factor
+                 with Welch's degrees of freedom; a dozen rows, even normal ones, look skewed, which bends T, or too
+                 skewed for a verdict, and the probability that they do not is a factor
 
 Rows in clusters of m with an intraclass correlation ρ, each cluster within one group, are worth 1/(1 + (m - 1) ρ) as
 many. T is then compared with F(1, ν) (`inference.designs`), with ν a third of the clusters minus one where their sums
@@ -35,11 +35,11 @@ from scipy import special
 
 from isonomy.errors import UsageError
 from isonomy.groups.likelihood.means import IDENTITY, LINKS, LOGIT, Binary, Link, linked
-from isonomy.groups.likelihood.profile import Kind, OnScale, ProfileLikelihood, odds_in_whole
+from isonomy.groups.likelihood.profile import FEW_ROWS, Kind, OnScale, ProfileLikelihood, odds_in_whole
 from isonomy.groups.options import ScaleName
 from isonomy.inference.decide import Alternative, inside, rejected
 from isonomy.inference.designs import FEWEST
-from isonomy.inference.effect import FURTHER, SKEWED, Hypothesis
+from isonomy.inference.effect import CALM, FURTHER, HIDDEN, SKEWED, Hypothesis, normal_skewness, unbent
 from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.roots import bisection, root
 from isonomy.numerics.tails import chi2_isf, interval_isf, normal_isf, normal_sf, t_isf, t_sf
@@ -435,7 +435,7 @@ class PlannedComparison:
         """The probability of the verdict, for a group of ``n`` rows and ``other`` rows to compare it with."""
         if self.reference == "known" and self.rate is not None and self.cluster is None and n <= ENUMERATED:
             return self._enumerated(self._group_mean(delta), round(n), within=within)
-        reach, worth, size, df, judged = self.goal.reach, 1.0, 1.0, math.inf, 1.0
+        reach, worth, size, df, looks = self.goal.reach, 1.0, 1.0, math.inf, [(1.0, 0.0)]
         if self.cluster is not None:
             size, correlation = self.cluster
             if min((n,) if self.reference == "known" else (n, other)) < FEWEST * size:
@@ -448,18 +448,30 @@ class PlannedComparison:
                 return 0.0
             if self.cluster is None:
                 df = 1.0 / sum(part**2 / (rows - 1.0) for part, rows in parts)
-            judged = self._judged(parts)
+            looks = self._looks(parts)
         low, high = (self._root(delta, end, n, other) / worth for end in (-reach, reach))
-        return judged * self.goal.chance(low, high, df, within=within)
+        chance, quantile = 0.0, float(t_isf(self.goal.level / 2.0, df))
+        for share, skewness in looks:
+            less = float(unbent(quantile, skewness, skewness)) - quantile
+            # Half the time it counts against the verdict; an interval is wider at one end or at the other.
+            away = math.copysign(min(less, abs(low), abs(high)), delta)
+            bent = [(low - less, high), (low, high + less)] if within else [(low - away, high - away), (low, high)]
+            chance += share / 2.0 * sum(self.goal.chance(*ends, df, within=within) for ends in bent)
+        return chance
 
-    def _judged(self, parts: Sequence[tuple[float, float]]) -> float:
-        """The probability that normal rows do not look too skewed for a verdict, as a dozen often do.
+    def _looks(self, parts: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+        """How skewed normal rows look, as far as it bends T, each with its probability; too skewed for a verdict: none.
 
-        The sample skewness of n normal rows has the variance 6 (n - 2) / ((n + 1) (n + 3)).
+        A few rows have half of a normal law, by the middles of its lower and its upper half.
         """
-        spread = [math.sqrt(6.0 * (n - 2.0) / (n + 1.0) / (n + 3.0) * part**3 / n) for part, n in parts]
+        spread = [normal_skewness(np.array(n)) * math.sqrt(part**3 / n) for part, n in parts]
+        unbiased = [math.sqrt(n * (n - 1.0)) / (n - 2.0) for _, n in parts]
+        few = [HIDDEN * a * b for a, b, (_, n) in zip(spread, unbiased, parts, strict=True) if n < FEW_ROWS]
+        if few and self.cluster is None:
+            judged = 1.0 - float(normal_sf(CALM))
+            return [(judged / 2.0, float(normal_isf(p)) * math.hypot(*few)) for p in (0.75, 0.25)]
         further = float(normal_isf(self.goal.level) / normal_isf(self.alpha)) ** FURTHER
-        return 1.0 - float(normal_sf(1.0 / (math.sqrt(SKEWED * further) * sum(spread))))
+        return [(1.0 - float(normal_sf(1.0 / (math.sqrt(SKEWED * further) * sum(spread)))), 0.0)]
 
     def _enumerated(self, rate: float, n: int, *, within: bool) -> float:
         """The same for one group, by enumeration of its numbers of cases: few cases make the probability jump."""

@@ -52,9 +52,13 @@ Limits = tuple[FloatArray, FloatArray]
 SKEWED = 30.0
 # The same where T is bent by the skewness of all rows (`Bent`); rows of each side that carry its spread, and squared
 # skewnesses of all rows, that this takes. By simulation of gamma (shapes 0.1 and 0.25), exponential, Pareto and
-# lognormal (log-sd 0.7, 1, 1.4) metrics and of such amounts among zeros, in 1 to 40 groups: any violation in at most
-# 0.062 of tables, intervals miss in at most 0.062. With 20 such rows, amounts among 95 % zeros miss in 0.072.
-REACH, CARRYING, KNOWN = 2.0, 30.0, 30.0
+# lognormal (log-sd 0.7, 1, 1.4) metrics and of such amounts among zeros, in 1 to 40 groups. With 20 rows that carry the
+# spread, amounts among 95 % zeros miss in 0.072 of tables.
+REACH, CARRYING, KNOWN = 2.0, 30.0, 10.0
+# A side may be this many times as skewed as all rows. Few rows may look as skewed as normal ones do, in standard errors
+# of these, and count as this many times as skewed as they look: of 10 lognormal rows among normal ones, Welch's t then
+# rejects at most 0.07 (0.20 unbent).
+UNLIKE, CALM, HIDDEN = 2.0, 2.5, 1.5
 # The same for a joint test of many groups, in which errors of both signs offset each other.
 SKEWED_JOINTLY = 2.0
 # A level shared by many tests lies further out in the tail, where skewness matters more: rows grow with this power of
@@ -279,12 +283,14 @@ def _pooled_square(sides: Sequence[Contribution]) -> float:
 class Bend(NamedTuple):
     """How far T of skewed estimates is bent (see `Bent`), and for which of them that restores the level.
 
-    In ``excess`` and ``level`` the first row is for estimates above the null, the second for those below it.
+    In ``excess`` and ``level`` the first row is for estimates above the null, the second for those below it. T of
+    ``few`` rows is bent even if they do not look skewed.
     """
 
     excess: FloatArray
     level: FloatArray
     trusted: BoolArray
+    few: BoolArray
 
 
 def bend(
@@ -296,13 +302,16 @@ def bend(
     *,
     carrying: float,
     corrected: bool,
+    welch: float = 0.0,
 ) -> Bend:
-    """The skewness of each difference, as far as it may be: none, that of its rows, or that of all rows together.
+    """The skewness of each difference, as far as it may be: that of its rows, that of all rows together, or between.
 
-    ``corrected``: T is a likelihood ratio, which takes the skewness of the rows into account. The law is trusted for
-    differences whose skewness, by that of all rows, leaves them `REACH` squared skewnesses, with at least `CARRYING`
-    rows that carry the spread on either side, by their share ``carrying`` of all rows. All rows must be enough to
-    estimate the skewness, and a side may not be more skewed than they are.
+    ``corrected``: T is a likelihood ratio, which takes the skewness of the rows into account; not if a side has fewer
+    than ``welch`` rows. The law is trusted for differences whose skewness, by that of all rows, leaves them `REACH`
+    squared skewnesses, with at least `CARRYING` rows that carry the spread on either side, by their share ``carrying``
+    of all rows. All rows must be enough to estimate the skewness, and a side may not be much more skewed than they are.
+    It is also trusted for fewer than ``welch`` rows that look no more skewed than normal ones, if the same holds for
+    all groups together and for their references. T is then bent by `HIDDEN` times their skewness.
     With ``pairs``, differences are those of ``mine`` between the groups of each pair, and the bend of a group is the
     largest of its pairs.
     """
@@ -311,7 +320,7 @@ def bend(
         parts = [(side, sign) for side, sign in parts if np.nansum(side.variance) > 0]
         if not parts:
             none = np.zeros((2, mine.rows.size))
-            return Bend(none, none, none[0] > 0)
+            return Bend(none, none, none[0] > 0, none[0] > 0)
         # A reference that all groups share counts once, so that exchanging a group and its reference changes nothing.
         times = {1.0: float(mine.rows.size), -1.0: 1.0}
         sums = [
@@ -321,36 +330,52 @@ def bend(
         ]
         cubes, scale, rows = np.sum(sums, axis=0)
         pooled, square = cubes / scale, _pooled_square([side for side, _ in parts])
+        fewest = np.min([side.rows for side, _ in parts], axis=0)
+        calm = np.all([_calm(cubed / spread, total, fewest, alpha, tests) for cubed, spread, total in sums], axis=0)
         columns = []
         for side, sign in parts:
             expected = sign * pooled * side.variance**1.5 / np.sqrt(side.rows)
+            unbiased = np.sqrt(side.rows * (side.rows - 1.0)) / (side.rows - 2.0)
+            own = np.where(side.rows < welch, HIDDEN * unbiased, 1.0) * side.third
             wide = np.maximum(side.variance, square / side.rows)
             usual = abs(pooled) * wide**1.5 / np.sqrt(side.rows)
-            low, high = np.minimum(side.third, expected), np.maximum(side.third, expected)
-            columns.append(np.nan_to_num([side.third, low, high, side.variance, usual, wide]))
-        fewest = np.min([side.rows for side, _ in parts], axis=0)
+            low, high = np.minimum(own, expected), np.maximum(own, expected)
+            noise = normal_skewness(side.rows) ** 2 * side.variance**3 / side.rows
+            columns.append(np.nan_to_num([side.third, low, high, side.variance, usual, wide, noise]))
         if pairs is None:
             total = np.sum(columns, axis=0)
         else:
             first, second = pairs
-            fewest = np.minimum(fewest[first], fewest[second])
-            turned = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])[:, None] * columns[0][[0, 2, 1, 3, 4, 5]]
+            fewest, calm = np.minimum(fewest[first], fewest[second]), calm[first] & calm[second]
+            turned = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0, 1.0])[:, None] * columns[0][[0, 2, 1, 3, 4, 5, 6]]
             total = columns[0][:, first] + turned[:, second]
-        third, low, high, variance, usual, wide = total
+        third, low, high, variance, usual, wide, noise = total
         third, low, high = (part / variance**1.5 for part in (third, low, high))
         usual = usual / wide**1.5
         one = np.ones_like(usual)
+        few = calm & (fewest < welch) & (third**2 <= CALM**2 * noise / variance**3)
         trusted = (carrying * fewest >= CARRYING) & (KNOWN * pooled**2 <= rows)
         trusted &= ~too_skewed(usual, one, alpha, tests, REACH)
-        trusted &= ~(too_skewed(third, one, alpha, tests) & (np.abs(third) > usual))
-        base = third if corrected else 0.0 * third
-        level = np.stack([np.maximum(-low, 0.0), np.maximum(high, 0.0)])
-        excess = np.maximum(level + np.stack([base, -base]), 0.0)
+        trusted &= ~(too_skewed(third, one, alpha, tests) & (np.abs(third) > UNLIKE * usual))
+        base = np.where(corrected & (fewest >= welch), third, 0.0)
+        level = np.stack([-low, high])
+        excess, level = np.maximum(level + np.stack([base, -base]), 0.0), np.maximum(level, 0.0)
     if pairs is not None:
         starts = np.flatnonzero(np.diff(first, prepend=-1))
         excess, level = (np.maximum.reduceat(part, starts, axis=1) for part in (excess, level))
-        trusted = np.logical_and.reduceat(trusted, starts)
-    return Bend(excess, level, trusted)
+        trusted, few = (np.logical_and.reduceat(part, starts) for part in (trusted | few, few))
+    return Bend(excess, level, trusted | few, few)
+
+
+def _calm(skewness: float, total: float, rows: FloatArray, alpha: float, tests: int) -> BoolArray:
+    """Whether the skewness of ``total`` rows may be none, or is too small to matter for so many rows of a group."""
+    noise = abs(skewness) <= CALM * normal_skewness(np.array(total))
+    return noise | ~too_skewed(skewness / np.sqrt(rows), np.ones_like(rows), alpha, tests)
+
+
+def normal_skewness(rows: FloatArray) -> FloatArray:
+    """The standard error of the skewness of normal rows."""
+    return np.asarray(np.sqrt(6.0 * (rows - 2.0) / ((rows + 1.0) * (rows + 3.0))))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -359,7 +384,7 @@ class Bent(Wrapper):
 
     With a skewness of A, the root r of T becomes r + A (r²/3 + 1/6) + A² r³/27, which increases with r, so that a
     test can be inverted. A is only known to lie in a range, and the end of it that makes T smaller is used: where the
-    estimate lies above the null the lower end, and otherwise the upper end, 0 included. ``level`` is the distance of
+    estimate lies above the null the lower end, and otherwise the upper end. ``level`` is the distance of
     that end from 0, ``excess`` that from the skewness which the root already takes into account; T is at least 0.
     """
 
@@ -378,10 +403,15 @@ class Bent(Wrapper):
 
     def interval(self, critical: npt.ArrayLike) -> Limits:
         level = np.sqrt(np.broadcast_to(np.asarray(critical, dtype=float), self.value.shape))
-        reached = level + self.level / 6.0
-        rest = np.cbrt(1.0 - self.excess * reached)
-        above, below = np.square(3.0 * reached / (1.0 + rest + rest**2))
+        above, below = np.square(unbent(level, self.excess, self.level))
         return self.inner.interval(above)[0], self.inner.interval(below)[1]
+
+
+def unbent(root: npt.ArrayLike, excess: npt.ArrayLike, level: npt.ArrayLike) -> FloatArray:
+    """The root of T that `Bent` turns into ``root``."""
+    reached = np.asarray(root) + np.asarray(level) / 6.0
+    rest = np.cbrt(1.0 - excess * reached)
+    return np.asarray(3.0 * reached / (1.0 + rest + rest**2))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

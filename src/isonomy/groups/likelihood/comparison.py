@@ -28,6 +28,7 @@ from isonomy.groups.likelihood.overlap import (
 )
 from isonomy.groups.likelihood.profile import (
     FEW_CASES,
+    FEW_ROWS,
     Adjusted,
     Corrected,
     Euclidean,
@@ -591,7 +592,7 @@ def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: i
     comparable people have no law for skewed differences, nor has a likelihood that the call chose.
     """
     third, variance, narrow, df = np.tile([[0.0], [1.0], [1.0], [np.inf]], tested.size)
-    law = Bend(np.zeros((2, tested.size)), np.zeros((2, tested.size)), np.zeros(tested.size, dtype=bool))
+    law = Bend(*np.zeros((2, 2, tested.size)), *np.zeros((2, tested.size), dtype=bool))
     start = 0
     for solver in solvers:
         for side in solver.sides:
@@ -618,8 +619,9 @@ def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: i
             if solver.bendable and side.comparable is None:
                 assert isinstance(side.means, Real)
                 share, corrected = side.means.carrying, side.strata is None
-                bent = bend(mine, theirs, alpha, tests, pairs, carrying=share, corrected=corrected)
-                law.excess[:, places], law.level[:, places], law.trusted[places] = bent
+                welch = FEW_ROWS if corrected and solver.welch else 0.0
+                bent = bend(mine, theirs, alpha, tests, pairs, carrying=share, corrected=corrected, welch=welch)
+                law.excess[:, places], law.level[:, places], law.trusted[places], law.few[places] = bent
     return ErrorMoments(third, variance, narrow, df, law)
 
 

@@ -440,7 +440,8 @@ class Judgment:
         adjusted, critical = self._adjusted(score, covariance, pvalue, points)
         overall = multiplicity.smallest(adjusted)
         if walk is not None:
-            overall = self._joint(moments, pair, average, walk, usable, overall, both)
+            furthest = float(np.nanmax(np.abs(score), initial=0.0))
+            overall = self._joint(moments, pair, average, walk, usable, overall, furthest, both)
         banded = effect
         if robust is not None:
             second, banded = robust.law(moments, pair, usable, self.alpha)
@@ -478,6 +479,7 @@ class Judgment:
         walk: Walk,
         usable: BoolArray,
         points: float,
+        furthest: float,
         rng: np.random.Generator,
     ) -> float:
         """P-value of the walk, or of its trend; or of the smallest of points, walk and trend, by their joint law."""
@@ -505,11 +507,11 @@ class Judgment:
         trend_pvalue, trends = trend_test(walk, steps, self.tolerance, z[:, many:] * scale[many:])
         if self.test == "trend":
             return trend_pvalue
-        pvalues, drawn = [range_pvalue, trend_pvalue], [resampling.resampled_pvalues(ranges, ascending), trends]
+        pvalues, drawn = [range_pvalue, trend_pvalue], [resampling.drawn_pvalues(ranges, largest), trends]
         if many:
             maxima = np.abs(z[:, :many]).max(axis=1)
             pvalues.append(points)
-            drawn.append(resampling.resampled_pvalues(maxima, np.sort(maxima)))
+            drawn.append(resampling.drawn_pvalues(maxima, furthest))
         smallest = min(pvalues)
         bound = min(1.0, len(pvalues) * smallest)  # Bonferroni
         if self.adjust != "sup-t":
