@@ -5,6 +5,7 @@ python -m studies.scores [--tables N] [--only TEXT]        writes docs/scores/si
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -394,12 +395,12 @@ def two_scores(rng: np.random.Generator, n: int, laws: Laws = ((2, 3), (3, 2)), 
 
 
 def composed(rng: np.random.Generator, draw: Draw, weights: list[float] | None = None) -> list[float]:
-    """Whether parity of all weights (or of the weights given), Lemma 1 and the best weights are rejected."""
+    """Whether parity of all weights is rejected; or parity of the weights given, Lemma 1 and the best weights."""
     roles: Any = {"outcomes": ["u", "v"], "scores": ["a", "b"], "groups": "g", "resamples": 500, "rng": rng}
     result = iso.composite_parity(draw(rng), **roles, weights=weights)
     lemma = float(np.nanmin([test.pvalue for test in result.joint]))
-    better = [] if result.better is None else [result.better.pvalue]
-    return [float(rejected(p)) for p in (result.pvalue, lemma, *better)]
+    others = [] if result.better is None else [lemma, result.better.pvalue]
+    return [float(rejected(p)) for p in (result.pvalue, *others)]
 
 
 COMPOSITES: dict[str, Draw] = {
@@ -411,15 +412,14 @@ COMPOSITES: dict[str, Draw] = {
 
 
 def composites() -> list[Run]:
-    """The size over all weights, of Lemma 1's condition, and of "the weights in production are the best"."""
+    """The size over all weights; and of given weights, of Lemma 1's condition, and of "the weights are the best"."""
     runs = []
-    for name, draw in COMPOSITES.items():
-        lines = [Line((f"{name}: {part}",), (LIMIT,)) for part in ("every weight", "Lemma 1's condition")]
-        runs.append(Run(tuple(lines), each(partial(composed, draw=draw)), TABLES))  # a quarter of a second each
-    parts = ("weights 2 and 1", "Lemma 1's condition, weights 2 and 1", "best weights")
-    lines = [Line((f"400 rows per group: {part}",), (LIMIT,)) for part in parts]
-    weighted = partial(composed, draw=COMPOSITES["400 rows per group"], weights=[2.0, 1.0])
-    return [*runs, Run(tuple(lines), each(weighted), TABLES)]
+    parts = {None: ("every weight",), (2.0, 1.0): ("weights 2 and 1", "Lemma 1's condition", "best weights")}
+    for (name, draw), (weights, names) in itertools.product(COMPOSITES.items(), parts.items()):
+        lines = tuple(Line((f"{name}: {part}",), (LIMIT,)) for part in names)
+        table = partial(composed, draw=draw, weights=None if weights is None else list(weights))
+        runs.append(Run(lines, each(table), TABLES))
+    return runs
 
 
 # Power
