@@ -35,7 +35,7 @@ class Products:
 
     def __init__(self, groups: int, *, binary: bool) -> None:
         self.groups, self.binary = groups, binary
-        # (`SITES`, `SITES`) of each two groups, the group that comes first first; those without a user in both have none.
+        # (`SITES`, `SITES`) of each two groups, in their order; none if no user is in both.
         self.sums = defaultdict[Pair, FloatArray](lambda: np.zeros((SITES, SITES)))
 
     def add(self, user: IntArray, people: int, place: IntArray, vote: FloatArray, outcome: FloatArray) -> None:
