@@ -7,6 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+import isonomy as iso
+from isonomy.groups.likelihood import lines
 from isonomy.groups.likelihood.lines import FINE, LogBins, choose_bins, quadrature
 from isonomy.numerics.arrays import FloatArray
 
@@ -27,9 +29,9 @@ def sorted_into(values: FloatArray, sorting: LogBins) -> tuple[FloatArray, Float
     column = nw.col("x")
     rows = nw.from_native(pl.DataFrame({"x": values}))
     placed = rows.select(**sorting.keys(column), **sorting.sums(column)).to_native()
-    lines = placed.group_by("bin").agg(pl.len(), pl.col("first", "second", "third").sum())
-    sums = {power: lines[power].to_numpy() for power in ("first", "second", "third")}
-    return sorting.nodes(lines["bin"].to_numpy(), lines["len"].to_numpy().astype(float), sums)[1:]
+    counted = placed.group_by("bin").agg(pl.len(), pl.col("first", "second", "third").sum())
+    sums = {power: counted[power].to_numpy() for power in ("first", "second", "third")}
+    return sorting.nodes(counted["bin"].to_numpy(), counted["len"].to_numpy().astype(float), sums)[1:]
 
 
 def chosen(values: FloatArray) -> LogBins:
@@ -91,3 +93,19 @@ def test_no_bins_where_they_would_be_as_many_as_rows() -> None:
     one = np.ones(1_000)
     assert choose_bins(10 * one, one, 10 * one, -1.0, 1.0) is None  # a thousand groups of ten rows
     assert choose_bins(one[:1] * 1e6, one[:1] * 1e6, one[:1] * 1e6, 1.0, 1.0) is None  # all rows alike
+
+
+def test_workers_sum_the_rows_of_large_groups_and_refuse_to_send_those_of_small_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frame = pl.LazyFrame({"x": np.tile(SHAPES["counts"][:1_000], 20), "few": [0, 1] * 10_000, "many": range(20_000)})
+    frame = frame.with_columns(pl.col("many") // 2)
+    metric = iso.Metric("x", value=iso.col("x"))
+    expected = iso.flag(frame, metric=metric, groups="few")
+    monkeypatch.setattr(lines, "has_workers", lambda _: True)
+    monkeypatch.setattr(lines, "READ", 10_000)
+    monkeypatch.setattr(lines, "SENT", 100)
+    monkeypatch.setattr("isonomy.frames.Source.rows", lambda *_: pytest.fail("rows were read"))
+    np.testing.assert_allclose(iso.flag(frame, metric=metric, groups="few").ci_low, expected.ci_low, rtol=1e-9)
+    with pytest.raises(iso.errors.UsageError, match="10,000 groups need the value of each of 20,000 rows"):
+        iso.flag(frame, metric=metric, groups="many")

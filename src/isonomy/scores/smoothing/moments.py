@@ -21,11 +21,12 @@ from isonomy.errors import UsageError
 from isonomy.frames import Group
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.scores.smoothing.kernels import BINS, Axis, Bandwidth, Widths
-from isonomy.scores.smoothing.products import SITES, Pair, Products
+from isonomy.scores.smoothing.products import SITES, Products
 
 _LINES = 2**13  # users at a time, in products with functionals
 MANY = 2**19  # rows of users from which products of sites are summed once, for
 FEW = 8  # groups at most: products of a group fill 32 MB
+Pair = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,7 +20,6 @@ SITES = 2 * BINS  # of a group: its votes, then its votes times outcomes
 _BITS = SITES.bit_length() - 1  # shifts are faster than divisions
 _MANY = 32  # rows of a user from which they are joined by site
 _AT_ONCE = 2**19  # rows whose products are summed at once: more do not fit into a processor's cache
-Pair = tuple[int, int]
 
 
 class Products:
@@ -35,8 +34,8 @@ class Products:
 
     def __init__(self, groups: int, *, binary: bool) -> None:
         self.groups, self.binary = groups, binary
-        # (`SITES`, `SITES`) of each two groups, the group that comes first first; those without a user in both have none.
-        self.sums = defaultdict[Pair, FloatArray](lambda: np.zeros((SITES, SITES)))
+        # (`SITES`, `SITES`) of each two groups, in their order; none if no user is in both.
+        self.sums = defaultdict[tuple[int, int], FloatArray](lambda: np.zeros((SITES, SITES)))
 
     def add(self, user: IntArray, people: int, place: IntArray, vote: FloatArray, outcome: FloatArray) -> None:
         """Add rows of all of ``people`` users. ``place``: the site of each row's vote, after those of other groups."""
@@ -80,7 +79,7 @@ class Products:
                     sums = self.sums[divmod(number, self.groups)]
                     np.add.at(sums.reshape(-1), at[chosen], product[chosen])
 
-    def blocks(self) -> Mapping[Pair, FloatArray]:
+    def blocks(self) -> Mapping[tuple[int, int], FloatArray]:
         """The sums of every pair of groups, as votes and votes times outcomes. Nothing can be added afterwards."""
         for sums in self.sums.values() if self.binary else ():
             sums[:, :BINS] += sums[:, BINS:]
