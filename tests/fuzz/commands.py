@@ -73,7 +73,7 @@ def folder() -> Path:
         watch.update(table()[80 * i : 80 * i + 80], batch=str(i))
     watch.save(place / "monitor.json")
     roles: dict[str, Any] = {"columns": {"outcome": "y", "prediction": "p", "score": "s", "groups": ["g"]}}
-    tests = [{"kind": kind} for kind in ("adverse_impact", "monitor", "predictive_parity")]
+    tests: list[dict[str, Any]] = [{"kind": kind} for kind in ("adverse_impact", "monitor", "predictive_parity")]
     tests += [{"kind": "flag", "metric": "tpr"}, {"kind": "discover", "metric": "tpr", "features": ["x", "d"]}]
     tests[1] |= {"metric": "tpr", "batch": "f"}
     iso.Audit.from_dict(roles | {"tests": tests}, data=table()).run(place / "report")
@@ -140,7 +140,7 @@ def described(rng: Rng, names: list[str]) -> list[str]:
         write_csv(arrow, place) if csv else write_table(arrow, place)
     except (pa.ArrowException, UnicodeEncodeError):  # a type that the format does not have
         return []
-    field = (None, "lending", "hiring", "uplift", "monitoring")[rng.integers(5)]
+    field: Any = (None, "lending", "hiring", "uplift", "monitoring")[rng.integers(5)]
     guesses = write_starter(place, folder() / "starter.toml", force=True, field=field)
     try:
         return iso.Audit.from_toml(folder() / "starter.toml").validate()

@@ -269,7 +269,12 @@ def test_very_many_comparable_people_are_fitted() -> None:
     """The rounding of the likelihood of 10^12 rows must not be taken for classes that are separated."""
     rng, n = np.random.default_rng(0), 3_000
     age, income = rng.integers(18, 80, n), rng.lognormal(10, 0.5, n)
-    columns = {"age": age, "income": income, "g": rng.integers(0, 4, n), "region": rng.integers(0, 6, n)}
+    columns: dict[str, Any] = {
+        "age": age,
+        "income": income,
+        "g": rng.integers(0, 4, n),
+        "region": rng.integers(0, 6, n),
+    }
     columns["p"] = rng.random(n) < 1 / (1 + np.exp(1 - 0.02 * (age - 45) - 0.5 * np.log(income / 22_000)))
     few, many = (
         iso.flag(

@@ -324,9 +324,9 @@ def summary_of(thing: object) -> str:
     return (inspect.getdoc(thing) or "").partition("\n")[0]
 
 
-def keys_of(thing: Callable[..., object], without: Collection[str] = ()) -> dict[str, tuple[Any, Any]]:
+def keys_of(thing: Callable[..., object], without: Collection[str] = ()) -> dict[str, Any]:
     """A key for each parameter of a function or class, with its type in a file, its default and its description."""
-    keys: dict[str, tuple[Any, Any]] = {}
+    keys: dict[str, Any] = {}
     for name, parameter in inspect.signature(thing).parameters.items():
         annotation = hints(thing).get(name)
         if name in without or annotation is object:  # a file holds no Python objects

@@ -859,17 +859,24 @@ def impact_headings(r: AdverseImpactResult) -> dict[str, str]:
 
 def impact_overview(r: AdverseImpactResult, others: Sequence[int], compared: int) -> str:
     threshold, order = phrases.number(r.threshold), [i for i in r.ranking() if i in others]
-    facts = (
-        (f"The observed impact ratio is below {threshold} for", r.below_threshold),
-        ("A difference from equal rates was shown for", r.difference_shown),
-        (f"A ratio below {threshold} was shown for", [verdict is Verdict.VIOLATION for verdict in r.verdicts]),
-        (
-            f"A ratio of at least {threshold} was shown for",
-            [verdict is Verdict.WITHIN_TOLERANCE for verdict in r.verdicts],
-        ),
-    )
-    named = [(text, phrases.listed([r.labels[i] for i in order if fact[i]]) or "no category") for text, fact in facts]
-    return " ".join([f"{compared:,} categories were compared.", *(f"{text} {names}." for text, names in named)])
+    facts: dict[str, Sequence[bool]] = {
+        "a difference from equal rates": r.difference_shown.tolist(),
+        f"a ratio below {threshold}": [verdict is Verdict.VIOLATION for verdict in r.verdicts],
+        f"a ratio of at least {threshold}": [verdict is Verdict.WITHIN_TOLERANCE for verdict in r.verdicts],
+    }
+    below = phrases.listed([r.labels[i] for i in order if r.below_threshold[i]]) or "no category"
+    shown = {text: phrases.listed([r.labels[i] for i in order if fact[i]]) for text, fact in facts.items()}
+    none = [text for text, names in shown.items() if not names]
+    sentences = [f"{phrases.capital(text)} was shown for {names}." for text, names in shown.items() if names]
+    if len(none) == 1:
+        sentences.append(f"{phrases.capital(none[0])} was shown for no category.")
+    elif none:
+        *first, last = none
+        sentences.append(
+            f"Neither {', nor '.join(first)}{',' * (len(none) > 2)} nor {last} was shown for any category."
+        )
+    overview = f"{compared:,} categories were compared. The observed impact ratio is below {threshold} for {below}."
+    return " ".join([overview, *sentences])
 
 
 def impact_finding(r: AdverseImpactResult, i: int) -> str:
