@@ -407,9 +407,9 @@ class Bent(Wrapper):
         return self.inner.interval(above)[0], self.inner.interval(below)[1]
 
 
-def unbent(root: npt.ArrayLike, excess: npt.ArrayLike, level: npt.ArrayLike) -> FloatArray:
+def unbent(root: FloatArray | float, excess: FloatArray | float, level: FloatArray | float) -> FloatArray:
     """The root of T that `Bent` turns into ``root``."""
-    reached = np.asarray(root) + np.asarray(level) / 6.0
+    reached = root + level / 6.0
     rest = np.cbrt(1.0 - excess * reached)
     return np.asarray(3.0 * reached / (1.0 + rest + rest**2))
 

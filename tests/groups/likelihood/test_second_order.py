@@ -187,7 +187,7 @@ def test_few_rows_have_welchs_test_on_every_path(scale: str) -> None:
     welch, known = stats.ttest_ind(x, y, equal_var=False), stats.ttest_1samp(x, 5.0)
     for reference, peer in (({"g": "c"}, welch), ("rest", welch), ("population", welch), (5.0, known)):
         options: dict[str, Any] = {"reference": reference, "scale": scale}
-        statistic = bent(peer.statistic, x, y, known=peer is known)
+        statistic = bent(float(peer.statistic), x, y, known=peer is known)
         assert values_of(table, "statistic", **options) == pytest.approx(statistic, rel=1e-7)
         assert values_of(table, "pvalue", **options) == pytest.approx(stats.f.sf(statistic, 1, peer.df), rel=1e-7)
         for end in ("ci_low", "ci_high"):
