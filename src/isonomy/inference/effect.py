@@ -57,7 +57,7 @@ SKEWED = 30.0
 REACH, CARRYING, KNOWN = 2.0, 30.0, 10.0
 # A side may be this many times as skewed as all rows. Few rows may look as skewed as normal ones do, in standard errors
 # of these, and count as this many times as skewed as they look: of 10 lognormal rows among normal ones, Welch's t then
-# rejects at most 0.07 (0.20 unbent).
+# rejects about 0.07 (0.20 unbent).
 UNLIKE, CALM, HIDDEN = 2.0, 2.5, 1.5
 # The same for a joint test of many groups, in which errors of both signs offset each other.
 SKEWED_JOINTLY = 2.0
