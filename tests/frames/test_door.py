@@ -35,7 +35,7 @@ def test_half_a_character() -> None:
     named = pd.DataFrame(BASE)
     named.columns = pd.Index([half, "d", "y"], dtype=object)
     for table in ({**BASE, half: BASE["g"]}, named):
-        with pytest.raises(iso.errors.UsageError, match="groups: .* contains half of a surrogate pair"):
+        with pytest.raises(iso.errors.UsageError, match=r"groups: .* contains half of a surrogate pair"):
             flag(table, half)
         with pytest.raises(iso.errors.UsageError, match=r"column name .* is not text"):
             flag(table, "y")
