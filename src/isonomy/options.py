@@ -329,7 +329,12 @@ def refuse_endless(argument: str, value: object) -> None:
             for item in (*outer.keys(), *outer.values()) if isinstance(outer, dict) else outer:  # type: ignore[attr-defined]
                 if isinstance(item, (list, tuple, dict)):
                     inner[id(item)] = item
-                elif isinstance(item, str) and not item.isascii() and item != item.encode("utf-8", "replace").decode():
+                elif (
+                    isinstance(item, str)
+                    and argument != "data"  # a table is checked where it is opened
+                    and not item.isascii()
+                    and item != item.encode("utf-8", "replace").decode()
+                ):
                     raise UsageError(f"{argument}: {shown(item)} contains half of a surrogate pair; remove it.")
         level = list(inner.values())
         if not level:

@@ -35,8 +35,10 @@ def test_half_a_character() -> None:
     named = pd.DataFrame(BASE)
     named.columns = pd.Index([half, "d", "y"], dtype=object)
     for table in ({**BASE, half: BASE["g"]}, named):
-        with pytest.raises(iso.errors.UsageError, match=r"column name .* is not text"):
+        with pytest.raises(iso.errors.UsageError, match=r"groups: .* contains half of a surrogate pair"):
             flag(table, half)
+        with pytest.raises(iso.errors.UsageError, match=r"column name .* is not text"):
+            flag(table, "y")
     with pytest.raises(iso.errors.WrongType, match="column 'g' cannot be read"):
         flag({**BASE, "g": [half, "b"] * (N // 2)})
 
