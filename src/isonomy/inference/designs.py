@@ -373,47 +373,61 @@ def _powers(
 ) -> list[FloatArray]:
     """The fields of a `Spread`.
 
-    Few clusters have a direct part: sums over all clusters of powers of base @ loading come from the products of its
+    Few clusters have a direct part: sums over all clusters of powers of base @ loading come from the moments of its
     columns, and the entries of the direct part add what they change.
     """
     base, loading, reference = part.base, part.loading, part.reference
     reached, contrasts = reference > 0, part.direct.shape[1]
-    pairs = (base[:, :, None] * base[:, None, :]).reshape(len(base), -1)
-    both = np.einsum("ig,jg->ijg", loading, loading).reshape(pairs.shape[1], contrasts)
     direct, members = part.direct.tocoo(), part.members.tocoo()
     common = sparse.coo_array(direct.shape) if part.common is None else part.common.tocoo()
-    shared = np.einsum("ei,ie->e", base[direct.row], loading[:, direct.col])
+    shared = _through_base(part, direct)
     total, beside = direct.data + shared, reference[common.row]
     # Third powers of weights: exact where the rows of a line have equal weights, otherwise too large.
     cube = np.sqrt(square * fourth)
-    triples = (pairs[:, :, None] * base[:, None, :]).reshape(len(base), -1)
-    thrice = np.einsum("ig,jg->ijg", both, loading).reshape(triples.shape[1], contrasts)
-    through = np.einsum("ei,ie->e", base[members.row], loading[:, members.col])
-    places = [entries.row.astype(np.int64) * contrasts + entries.col for entries in (direct, members)]
-    outside = np.zeros(total.size) if np.array_equal(*places) else ~np.isin(*places)
-    either = (abs(part.direct) + part.members).tocoo()  # clusters that add to the contrast, by members or referents
+    if np.array_equal(direct.row, members.row) and np.array_equal(direct.col, members.col):
+        through, outside, adding = shared, np.zeros(1), (direct.data != 0) | (members.data != 0)
+        either = sparse.coo_array((members.data[adding], (members.row[adding], members.col[adding])), direct.shape)
+    else:
+        places = [entries.row.astype(np.int64) * contrasts + entries.col for entries in (direct, members)]
+        through, outside = _through_base(part, members), np.asarray(~np.isin(*places), dtype=float)
+        either = (abs(part.direct) + part.members).tocoo()  # clusters that add to the contrast, by members or referents
 
     def over(entries: Matrix, weight: FloatArray, values: FloatArray) -> FloatArray:
         return np.bincount(entries.col, weights=weight[entries.row] * values, minlength=contrasts).astype(float)
 
-    squares, cubes = (
-        np.sum(both * (square @ pairs)[:, None], axis=0),
-        np.sum(thrice * (cube @ triples)[:, None], axis=0),
-    )
+    second, third = total * total - shared * shared, total * total * total - shared * shared * shared
+    squares = np.einsum("ig,jg,ij->g", loading, loading, _moments(base, square, 2))
+    cubes = np.einsum("ig,jg,kg,ijk->g", loading, loading, loading, _moments(base, cube, 3))
+    fourths = np.einsum("ig,jg,kg,lg,ijkl->g", loading, loading, loading, loading, _moments(base, fourth, 4))
     return [
-        squares + over(direct, square, total**2 - shared**2),
-        np.einsum("ig,ij,jg->g", both, pairs.T @ (fourth[:, None] * pairs), both)
-        + over(direct, fourth, total**4 - shared**4),
+        squares + over(direct, square, second),
+        fourths + over(direct, fourth, second * (total * total + shared * shared)),
         over(members, mass, members.data),
-        over(members, square, members.data**2),
+        over(members, square, members.data * members.data),
         over(members, number, members.data > 0),
         number[reached].sum() + over(either, number, ~reached[either.row]),
         mass @ reference - over(common, mass, common.data),
         square @ reference**2 + over(common, square, (beside - common.data) ** 2 - beside**2),
-        cubes + over(direct, cube, total**3 - shared**3),
-        squares + over(direct, square, outside * (total**2 - shared**2)) - over(members, square, through**2),
-        cubes + over(direct, cube, outside * (total**3 - shared**3)) - over(members, cube, through**3),
+        cubes + over(direct, cube, third),
+        squares + over(direct, square, outside * second) - over(members, square, through * through),
+        cubes + over(direct, cube, outside * third) - over(members, cube, through * through * through),
     ]
+
+
+def _through_base(part: Influence, entries: Matrix) -> FloatArray:
+    """What base @ loading adds at each of the entries."""
+    added = np.zeros(entries.row.size)
+    for column, loading in zip(part.base.T, part.loading, strict=True):
+        added += column[entries.row] * loading[entries.col]
+    return added
+
+
+def _moments(base: FloatArray, weight: FloatArray, power: int) -> FloatArray:
+    """The weighted sums of the products of every ``power`` columns, 2 or more."""
+    if power == 2:
+        return np.asarray(base.T @ (weight[:, None] * base))
+    products = [_moments(base, weight * column, power - 1) for column in base.T]
+    return np.array(products).reshape((base.shape[1],) * power)
 
 
 def _products(

@@ -16,7 +16,7 @@ from isonomy.errors import UsageError
 from isonomy.frames import Design, Partition
 from isonomy.groups.likelihood.functionals import EVENTS, Contrast, Contrasts
 from isonomy.groups.likelihood.lines import ENTRIES, Evaluation, Lines, MetricRows, Units
-from isonomy.groups.likelihood.means import IDENTITY, LOGIT, Binary, Link, Means, Real, linked, natural
+from isonomy.groups.likelihood.means import IDENTITY, LOGIT, Binary, Link, Means, Real, Rest, linked, natural
 from isonomy.groups.likelihood.overlap import (
     IN_GROUP,
     IN_REFERENCE,
@@ -363,6 +363,11 @@ class Solver:
         if side.strata is not None and self.sums.design is None:
             return side.strata.contributions(self.scale)
         codes, groups = side.partition.codes, len(side.partition.groups)
+        by_rows = self.sums.design is None and self.sigma is None and not self.sums.measure.functional
+        if by_rows and self.reference.to is To.REST and self.reference.joint and isinstance(side.means, Real):
+            rest = side.means.rest()
+            if all(part.moments.usable[:groups].all() for part in (side.means, rest)):  # no need to read the rows again
+                return _rows_contribute(side.means, groups, 1.0), _rows_contribute(rest, groups, -1.0)
         # A standardized difference has the law of the difference, which needs less memory.
         plain = replace(self, sigma=None) if codes.size * groups > ENTRIES else self
         influence = plain.influence(side)
@@ -544,6 +549,12 @@ class Solver:
             if pairs:
                 parts.append((which[~few], self._overlapping(pairs, units, float(sums.mass.sum()))))
         return parts
+
+
+def _rows_contribute(means: Real | Rest, groups: int, sign: float) -> Contribution:
+    """What independent rows contribute to a difference of means, which are multiplied by ``sign``."""
+    n, third, variance = means.n[:groups], means.moments.central(3)[:groups], means.variance[:groups]
+    return Contribution.of_rows(sign * third / n**2, variance / n, n)
 
 
 def stacked(solvers: Sequence[Solver], column: str) -> AnyArray:
