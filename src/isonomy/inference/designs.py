@@ -227,6 +227,9 @@ class Spread:
     def join(cls, spreads: Sequence[Spread]) -> Spread:
         return cls(*(np.concatenate([getattr(part, field.name) for part in spreads]) for field in fields(cls)))
 
+    def select(self, index: IntArray) -> Spread:
+        return Spread(*(getattr(self, field.name)[index] for field in fields(self)))
+
     @property
     def variance(self) -> FloatArray:
         with np.errstate(all="ignore"):

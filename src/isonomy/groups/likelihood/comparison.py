@@ -298,6 +298,15 @@ class Solver:
                 base[reached] = (value[reached] - np.average(value[reached], weights=mass)) / mass.sum()
         return Influence.from_groups(codes, within, groups, base[:, None], np.full((1, groups), -1.0), reached)
 
+    def influence_alone(self, side: Side) -> Influence:
+        """The influence of each line on the metric of its group, whatever that is compared with."""
+        codes = np.where(self.sums.mass > 0, side.partition.codes, -1)
+        with np.errstate(all="ignore"):
+            within = (self.sums.value - side.means.mean[codes]) / side.means.n[codes]
+        for part in side.evaluations[: side.status.size]:
+            within[part.lines] = part.added
+        return Influence.from_groups(codes, within, side.status.size)
+
     def _functional_influence(self, side: Side) -> Influence:
         """The influence of each line on the disparities, for a metric that is not a mean over rows."""
         groups = len(side.partition.groups)
@@ -645,12 +654,22 @@ def metric_limits(solvers: Sequence[Solver], alpha: float) -> tuple[FloatArray, 
     Of a rate, Wilson's; of a mean, Student's; of any other metric, those of its law. With weights or clusters, the
     critical value is that of the design.
     """
-    ends = [_metric_limits(solver, side, alpha) for solver in solvers for side in solver.sides]
+    ends = []
+    for solver in solvers:
+        start, totals = 0, None
+        if solver.sums.design is not None:  # all groups in one pass over the clusters
+            alone = list(map(solver.influence_alone, solver.sides))
+            every = np.ones(stacked([solver], "status").size, dtype=bool)
+            totals = spread(solver.sums.design, Influence.join(alone, every))
+        for side in solver.sides:
+            places = np.arange(start, start + side.status.size)
+            ends.append(_metric_limits(solver, side, alpha, None if totals is None else totals.select(places)))
+            start += side.status.size
     low, high = (np.concatenate(part) for part in zip(*ends, strict=True))
     return low, high
 
 
-def _metric_limits(solver: Solver, side: Side, alpha: float) -> tuple[FloatArray, FloatArray]:
+def _metric_limits(solver: Solver, side: Side, alpha: float, totals: Spread | None) -> tuple[FloatArray, FloatArray]:
     sums, groups = solver.sums, side.status.size
     n, mean, variance = (part[:groups] for part in (side.means.n, side.means.mean, side.means.variance))
     level = np.full(groups, chi2_isf(alpha, 1))
@@ -664,12 +683,7 @@ def _metric_limits(solver: Solver, side: Side, alpha: float) -> tuple[FloatArray
             pairs: list[tuple[int, Evaluation | float]] = [(int(group), 0.0) for group in measured]
             effect = replace(solver, link=IDENTITY)._contrasts(side, pairs)
             assumed[measured] = effect.standard_error**2
-        if sums.design is not None:
-            codes = np.where(sums.mass > 0, side.partition.codes, -1)
-            within = (sums.value - side.means.mean[codes]) / side.means.n[codes]
-            for part in side.evaluations[:groups]:
-                within[part.lines] = part.added
-            totals = spread(sums.design, Influence.from_groups(codes, within, groups))
+        if totals is not None:
             known &= totals.effective >= FEWEST
             level = totals.law(assumed, constant=side.status == Status.CONSTANT).critical(level)
         elif not sums.binary and effect is None:
@@ -748,21 +762,23 @@ def _few_cases(sums: MetricRows, side: Side, law: Law, totals: Spread, places: I
     design, means = sums.design, side.means
     assert design is not None
     assert isinstance(means, Binary)
-    codes = np.where(side.partition.codes < 0, side.status.size, side.partition.codes)
-    away = np.nan_to_num(sums.value - means.mean[codes])
-    whole = spread(design, Influence.from_values(away))
     mass, squared, others, squared_others = (
         part[places] for part in (totals.mass, totals.squared_mass, totals.others, totals.squared_others)
     )
+    beside = np.where(others > 0, np.minimum(side.reference, 1.0 - side.reference) * others, np.inf)
+    few = np.minimum(fewest_cases(means, np.arange(mass.size)), beside) < FEW_CASES
+    few &= (side.status == Status.OK) | (side.status == Status.CONSTANT)
+    if not few.any():
+        return law.effect, law.df
+    codes = np.where(side.partition.codes < 0, side.status.size, side.partition.codes)
+    away = np.nan_to_num(sums.value - means.mean[codes])
+    whole = spread(design, Influence.from_values(away))
     with np.errstate(all="ignore"):
         alone, size = float(sums.mass @ away**2), whole.squared_mass / whole.mass
         correlation = np.nan_to_num(np.clip((whole.second - alone) / (alone * (size - 1.0)), 0.0, 1.0))
         mine, theirs = (1.0 + (part - 1.0) * correlation for part in (squared / mass, squared_others / others))
         both = (mine / mass + theirs / others) / (1.0 / mass + 1.0 / others)
-        pooled = np.where(others > 0, both, mine)
-        beside = np.where(others > 0, np.minimum(side.reference, 1.0 - side.reference) * others, np.inf)
-        few = np.minimum(fewest_cases(means, np.arange(mass.size)), beside) < FEW_CASES
-    few &= (side.status == Status.OK) | (side.status == Status.CONSTANT)
+    pooled = np.where(others > 0, both, mine)
     effect = np.where(side.status == Status.CONSTANT, pooled, np.maximum(law.effect, pooled))
     return np.where(few, effect, law.effect), np.where(few, np.maximum(law.df, whole.df), law.df)
 
