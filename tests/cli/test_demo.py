@@ -24,7 +24,7 @@ effect = "predicted_effect"
 treatment = "offer"
 outcome = "accepted"
 groups = ["age_band"]
-method = {heldout = {splits = 2, resamples = 10, buckets = 4}}
+method = {heldout = {splits = 2, resamples = 10}}
 
 [[tests]]
 kind = "price_of_fairness"
