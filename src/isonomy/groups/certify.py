@@ -454,8 +454,8 @@ def jointly_skewed(
 ) -> tuple[Note, ...]:
     """Why skewed metrics leave the joint test without a verdict.
 
-    They are too skewed, on average over the tested groups, and p is not overwhelming; or they are so skewed that a
-    group may lack the rare large amounts, and p is small only by the groups' own variances.
+    They are too skewed, on average over the tested groups, and p is not overwhelming; or a group may lack the rare
+    large amounts, and p is small only by the groups' own variances.
     A likelihood that the caller wants uncorrected, or as published, is not stopped.
     """
     tested, df, pvalue = tests["tested"], joint["test"].df, joint["pvalue"]
@@ -474,7 +474,7 @@ def jointly_skewed(
     means = {str(name): np.nanmean(squared[metrics == name]) for name in dict.fromkeys(metrics)}
     reasons = [("joint_skewed", SKEWED_JOINTLY)]
     if pvalue <= plan.alpha < largest:
-        reasons.append(("joint_narrow", SKEWED))
+        reasons.append(("joint_narrow", np.inf if (tested & tests["moments"].lacking).any() else SKEWED))
     for reason, rows in reasons:
         if names := [name for name, mean in means.items() if rows * mean > 1]:
             return (Note(reason, values={"metrics": ", ".join(names)}),)

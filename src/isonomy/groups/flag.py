@@ -313,7 +313,7 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
     moments = comparison.moments(solvers, plain.tested, plan.alpha, among)
     skewed = plain.tested & too_skewed(moments.third, moments.variance, plan.alpha, among)
     bent = (skewed & moments.bend.trusted) | (plain.tested & moments.bend.few)
-    skewed &= ~moments.bend.trusted
+    skewed = plain.tested & (skewed & ~moments.bend.trusted | moments.lacking)
     reference = comparison.stacked(solvers, "reference")
     plain = effects = replace(plain, df=moments.df)
     design, law = None, None

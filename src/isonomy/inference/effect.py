@@ -354,6 +354,8 @@ def bend(
         usual = usual / wide**1.5
         one = np.ones_like(usual)
         few = calm & (fewest < welch) & (third**2 <= CALM**2 * noise / variance**3)
+        # The skewness of so few rows could show: that of n rows is at most (n - 2) / √(n - 1).
+        few &= (fewest - 2.0) / np.sqrt(fewest - 1.0) > CALM * normal_skewness(fewest)
         trusted = (carrying * fewest >= CARRYING) & (KNOWN * pooled**2 <= rows)
         trusted &= ~too_skewed(usual, one, alpha, tests, REACH)
         trusted &= ~(too_skewed(third, one, alpha, tests) & (np.abs(third) > UNLIKE * usual))

@@ -49,6 +49,7 @@ MOST_SCORES = max(STEPS)
 MOST_ROWS = 2**20
 LINES = 2**11  # users at a time
 USERS = 30  # effective users for each number in the test of joint calibration
+CASES = 4  # effective events, and non-events, of a 0/1 outcome for each of these numbers
 
 
 # ---- call
@@ -380,7 +381,13 @@ def jointly(votes: RowVotes, plan: CompositePlan) -> dict[str, Any]:
     basis = np.column_stack([np.ones(vote.size), scaled, *products])
     gaps, binary = (outcomes - scores).T, np.all(outcomes * (1 - outcomes) == 0, axis=0)
     alphas = [None if each else plan.alpha for each in binary]
-    pvalues = [hotelling(*by_person(gap[:, None] * basis), alpha=a) for gap, a in zip(gaps, alphas, strict=True)]
+    pvalues = np.array(
+        [hotelling(*by_person(gap[:, None] * basis), alpha=a) for gap, a in zip(gaps, alphas, strict=True)]
+    )
+    share, people = by_person(np.ones((vote.size, 1)))
+    mean = vote @ outcomes
+    cases = np.minimum(mean, 1.0 - mean) / float(people @ share[:, 0] ** 2)
+    pvalues[binary & (cases < CASES * basis.shape[1])] = np.nan
     decided = conclude(pvalues, alpha=plan.alpha, adjust="holm")
     tests = zip(names, decided.adjusted.tolist(), decided.verdicts, strict=True)
     bread = np.linalg.pinv((scores * vote[:, None]).T @ scores)

@@ -226,7 +226,7 @@ def excess(
 def _few_changes(judged: Judged, known: RateMoments, gain: FloatArray) -> tuple[float, float, float] | None:
     """The rows that raise and that lower a gain, and by how much each, if they are few and all alike."""
     changed = changes(judged, known, gain)
-    weighted = judged.squares is not None and not np.array_equal(judged.squares, judged.weight)
+    weighted = judged.squares is not None and not np.allclose(judged.squares, judged.weight, rtol=1e-9, atol=0.0)
     if changed is None or weighted or judged.cluster is not None or not changed.any():
         return None
     size = float(np.abs(changed).max())

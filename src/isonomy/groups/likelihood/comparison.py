@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
 from isonomy.errors import UsageError
 from isonomy.frames import Design, Partition
@@ -74,6 +75,8 @@ CONTRASTS = 20_000
 # Pairs of one partition's groups that the widest gap is searched among, chosen by normal theory if there are more;
 # fewer for standardized differences, each of which is a joint likelihood of all rows.
 PAIRS, STANDARDIZED_PAIRS = 90, 12
+# The probability that so few normal rows vary so much less than all rows that they have no verdict.
+LACKING = 0.001
 # Groups without a spread that an interval of a mean could rest on.
 UNSPREAD = [Status.EMPTY, Status.TOO_SMALL, Status.CONSTANT, Status.UNSUPPORTED, Status.FEW_EVENTS]
 # Groups up to which all pairs are considered; beyond, the outermost groups only.
@@ -594,7 +597,8 @@ def likelihoods(solvers: Sequence[Solver]) -> Parts:
 class ErrorMoments(NamedTuple):
     """The third moment and the variance of each difference, Welch's degrees of freedom, and the bend of skewed ones.
 
-    ``narrow`` is the share of that variance that the rows of the two sides show themselves.
+    ``narrow`` is the share of that variance that the rows of the two sides show themselves. Few rows are ``lacking`` if
+    they vary so much less than all rows that they may have none of the rare values.
     """
 
     third: FloatArray
@@ -602,6 +606,7 @@ class ErrorMoments(NamedTuple):
     narrow: FloatArray
     df: FloatArray
     bend: Bend
+    lacking: BoolArray
 
 
 def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: int) -> ErrorMoments:
@@ -613,6 +618,7 @@ def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: i
     """
     third, variance, narrow, df = np.tile([[0.0], [1.0], [1.0], [np.inf]], tested.size)
     law = Bend(*np.zeros((2, 2, tested.size)), *np.zeros((2, tested.size), dtype=bool))
+    lacking = np.zeros(tested.size, dtype=bool)
     start = 0
     for solver in solvers:
         for side in solver.sides:
@@ -628,6 +634,9 @@ def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: i
             whole, best = combined([mine, theirs]), solver.reference.to.best
             third[places], variance[places] = whole[:2]
             narrow[places] = np.sum(np.nan_to_num([mine.variance, theirs.variance]), axis=0) / whole.variance
+            fewest = np.minimum(mine.rows, np.where(theirs.variance > 0, theirs.rows, np.inf))
+            normal = special.chdtri(fewest - 1.0, 1.0 - LACKING) / (fewest - 1.0)
+            lacking[places] = (fewest < FEW_ROWS) & (narrow[places] < normal)
             pairs = every_pair(local.size) if best and local.size > 1 else None
             if pairs is not None:
                 thirds, variances = (part[pairs[0]] + part[pairs[1]] for part in whole[:2])
@@ -642,7 +651,7 @@ def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: i
                 welch = FEW_ROWS if corrected and solver.welch else 0.0
                 bent = bend(mine, theirs, alpha, tests, pairs, carrying=share, corrected=corrected, welch=welch)
                 law.excess[:, places], law.level[:, places], law.trusted[places], law.few[places] = bent
-    return ErrorMoments(third, variance, narrow, df, law)
+    return ErrorMoments(third, variance, narrow, df, law, lacking)
 
 
 # ---- the metric itself

@@ -149,7 +149,8 @@ def common_sites(weight: FloatArray, square: FloatArray, site: FloatArray, width
     first, last = np.searchsorted(site, site - reach), np.searchsorted(site, site + reach, side="right")
     votes, squares = (np.pad(np.cumsum(values, axis=1), ((0, 0), (1, 0))) for values in (weight, square))
     votes, squares = votes[:, last] - votes[:, first], squares[:, last] - squares[:, first]
-    return np.asarray(np.all((votes > 0) & (votes**2 >= NEIGHBORS * squares), axis=0))
+    # Equal votes are a tie, which rounding must not decide.
+    return np.asarray(np.all((votes > 0) & (votes**2 >= NEIGHBORS * squares * (1.0 - 1e-9)), axis=0))
 
 
 def supported(moments: VoteMoments, pair: Pair, pooled: Pooled, smoother: Smoother, fit: GroupCurves) -> BoolArray:
