@@ -173,3 +173,14 @@ def test_skewed_composites_have_no_verdict() -> None:
     result = composite_parity({"a": a, "b": b, "g": g, "u": u, "v": v}, **ROLES, order=False)
     assert np.isnan(result.pvalues).all()
     assert iso.Status.SKEWED in result.status
+
+
+def test_joint_calibration_needs_events() -> None:
+    rng = np.random.default_rng(2)
+    first = rng.beta(0.5, 20.0, 300)
+    table: dict[str, Any] = {"g": rng.choice(["a", "b"], 300), "one": first, "two": rng.beta(2.0, 2.0, 300)}
+    table |= {"y1": rng.random(300) < first, "y2": rng.random(300) < table["two"]}
+    options: dict[str, Any] = {"outcomes": ["y1", "y2"], "scores": ["one", "two"], "groups": "g", "rng": 1}
+    rare, common = composite_parity(table, **options, resamples=100).joint
+    assert np.isnan(rare.pvalue)
+    assert 0 <= common.pvalue <= 1

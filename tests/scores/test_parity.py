@@ -659,3 +659,14 @@ def test_outcomes_too_skewed_for_the_smaller_group_give_no_verdict(method: Any) 
     assert not result.answered
     assert iso.Status.SKEWED in result.status
     assert iso.predictive_parity(table | {"y": rng.normal(size=3_150)}, **roles).answered
+
+
+@pytest.mark.parametrize("weight", [3.7, 0.1])
+def test_equal_weights_change_nothing(weight: float) -> None:
+    rng = np.random.default_rng(34)
+    score, group = np.round(rng.random(240), 2), rng.choice(["a", "b"], 240, p=[0.7, 0.3])
+    outcome = rng.random(240) < np.clip(score, 0.1, 0.9) - 0.15 * (group == "b")
+    table = {"g": group, "s": score, "y": outcome, "one": np.ones(240), "w": np.full(240, weight)}
+    options: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "resamples": 200, "rng": 1}
+    results = [iso.predictive_parity(table, **options, weight=name) for name in ("one", "w")]
+    np.testing.assert_allclose(results[1].pair_pvalue, results[0].pair_pvalue, rtol=1e-9)

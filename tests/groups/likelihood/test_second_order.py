@@ -294,3 +294,16 @@ def test_skewed_groups_have_no_joint_verdict() -> None:
     assert any("v is too skewed" in sentence for sentence in result.warnings)
     table["v"] = rng.normal(size=1_360)
     assert iso.certify(table, metric=VALUE, groups="g", rng=0).answered
+
+
+def test_few_rows_that_may_lack_rare_values_have_no_verdict() -> None:
+    rng = np.random.default_rng(7)
+    many = rng.normal(size=2_000)
+    for few, least in ((rng.normal(-0.33, 0.15, 10), 10), (rng.normal(-3.0, 1.0, 4), 3)):
+        table = {"g": np.repeat(["few", "many"], [few.size, many.size]), "v": np.append(few, many)}
+        options: dict[str, Any] = {"metric": VALUE, "groups": "g", "reference": {"g": "many"}, "min_size": least}
+        result = iso.flag(table, **options)
+        assert result.status[result.labels.index("g=few")] == iso.Status.SKEWED
+        assert result.verdict is iso.Verdict.INCONCLUSIVE
+    shifted = {"g": np.repeat(["few", "many"], [10, 2_000]), "v": np.append(rng.normal(-2.0, 1.0, 10), many)}
+    assert iso.flag(shifted, metric=VALUE, groups="g", reference={"g": "many"}).verdict is iso.Verdict.VIOLATION
