@@ -307,3 +307,16 @@ def test_few_rows_that_may_lack_rare_values_have_no_verdict() -> None:
         assert result.verdict is iso.Verdict.INCONCLUSIVE
     shifted = {"g": np.repeat(["few", "many"], [10, 2_000]), "v": np.append(rng.normal(-2.0, 1.0, 10), many)}
     assert iso.flag(shifted, metric=VALUE, groups="g", reference={"g": "many"}).verdict is iso.Verdict.VIOLATION
+
+
+@pytest.mark.parametrize("rows", [(29, 60), (20, 20), (15, 200)])
+def test_the_rest_of_one_of_two_groups_is_the_other(rows: tuple[int, int]) -> None:
+    for seed in range(8):
+        values = np.random.default_rng(seed).lognormal(0.0, [0.5, 0.8, 1.2][seed % 3], sum(rows))
+        table = {"g": np.repeat(["a", "b"], rows), "v": values}
+        rest = iso.flag(table, metric=VALUE, groups="g", reference="rest")
+        for label, other in (("g=a", "b"), ("g=b", "a")):
+            named = iso.flag(table, metric=VALUE, groups="g", reference={"g": other})
+            here, there = rest.labels.index(label), named.labels.index(label)
+            assert rest.status[here] == named.status[there]
+            assert rest.pvalue[here] == pytest.approx(named.pvalue[there], rel=1e-7)

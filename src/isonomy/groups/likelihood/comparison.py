@@ -631,6 +631,12 @@ def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: i
             to = To.REST if solver.reference.to is To.POPULATION else solver.reference.to
             plain = replace(solver, sigma=None, reference=replace(solver.reference, to=to))
             mine, theirs = (Contribution(*(part[local] for part in half)) for half in plain.contributions(side))
+            mirrored = local.size == 2 and all(
+                np.allclose(*ends, rtol=1e-9, atol=0.0)
+                for ends in zip((mine.rows, mine.variance), (theirs.rows[::-1], theirs.variance[::-1]), strict=True)
+            )
+            if mirrored:  # two groups that are each other's rest: one difference, seen from two sides
+                mine, theirs = (Contribution(*(part[:1] for part in half)) for half in (mine, theirs))
             whole, best = combined([mine, theirs]), solver.reference.to.best
             third[places], variance[places] = whole[:2]
             narrow[places] = np.sum(np.nan_to_num([mine.variance, theirs.variance]), axis=0) / whole.variance
@@ -651,6 +657,8 @@ def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: i
                 welch = FEW_ROWS if corrected and solver.welch else 0.0
                 bent = bend(mine, theirs, alpha, tests, pairs, carrying=share, corrected=corrected, welch=welch)
                 law.excess[:, places], law.level[:, places], law.trusted[places], law.few[places] = bent
+                if mirrored:
+                    law.excess[:, places[1:]], law.level[:, places[1:]] = bent.excess[::-1], bent.level[::-1]
     return ErrorMoments(third, variance, narrow, df, law, lacking)
 
 
