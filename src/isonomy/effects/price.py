@@ -360,7 +360,7 @@ def _ranks(values: FloatArray, weight: FloatArray) -> tuple[IntArray, FloatArray
 
 
 def standard_error(influence: FloatArray, weight: FloatArray) -> FloatArray:
-    """Of a mean with this influence (last axis), where lines stand for ``weight`` rows."""
+    """The standard error of a mean with this influence (last axis), where lines stand for ``weight`` rows."""
     total = float(weight.sum())
     return np.sqrt((weight * influence**2).sum(-1) / max(total - 1, 1) / total)
 
