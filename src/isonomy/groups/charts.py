@@ -145,9 +145,8 @@ def _table(result: GroupEvidence, pair: tuple[str, ...], drawn: IntArray) -> Pan
 
 def _tree(result: GroupEvidence, names: tuple[str, ...], drawn: IntArray) -> Panel:
     """Boxes of the first column, each divided into those of the next, and so on; the last ones are one row high."""
-    branches = [result.groups[i].items for i in drawn]
-    branches = [items for items in branches if tuple(name for name, _ in items) == names[: len(items)]]
     items = [group.items for group in result.groups]
+    branches = [items[i] for i in drawn if tuple(name for name, _ in items[i]) == names[: len(items[i])]]
     inside = [i for i, path in enumerate(items) if any(branch[: len(path)] == path for branch in branches)]
     paths = {i: tuple(_level(result, item) for item in items[i]) for i in inside}
     places = sorted(inside, key=paths.__getitem__)

@@ -452,10 +452,13 @@ class PlannedComparison:
         low, high = (self._root(delta, end, n, other) / worth for end in (-reach, reach))
         chance, quantile = 0.0, float(t_isf(self.goal.level / 2.0, df))
         for share, skewness in looks:
-            less = float(unbend(quantile, skewness, skewness)) - quantile
+            reduction = float(unbend(quantile, skewness, skewness)) - quantile
             # The skewness counts against the verdict half of the time; it widens an interval at one end only.
-            away = math.copysign(min(less, abs(low), abs(high)), delta)
-            bent = [(low - less, high), (low, high + less)] if within else [(low - away, high - away), (low, high)]
+            if within:
+                bent = [(low - reduction, high), (low, high + reduction)]
+            else:
+                shift = math.copysign(min(reduction, abs(low), abs(high)), delta)
+                bent = [(low - shift, high - shift), (low, high)]
             chance += share / 2.0 * sum(self.goal.chance(*ends, df, within=within) for ends in bent)
         return chance
 

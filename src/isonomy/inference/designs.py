@@ -396,7 +396,7 @@ def _powers(
         through, outside = _through_base(part, members), np.asarray(~np.isin(*places), dtype=float)
         either = (abs(part.direct) + part.members).tocoo()
 
-    def over(entries: Matrix, weight: FloatArray, values: FloatArray) -> FloatArray:
+    def over(entries: Matrix, weight: FloatArray, values: FloatArray | BoolArray) -> FloatArray:
         return np.bincount(entries.col, weights=weight[entries.row] * values, minlength=contrasts).astype(float)
 
     second, third = total * total - shared * shared, total * total * total - shared * shared * shared

@@ -70,7 +70,10 @@ class GroupEstimator(Renamed):
             )
 
     def _fit_groups(self, columns: Columns, vote: Votes, fit: Callable[[IntArray], Map]) -> None:
-        """``fit`` returns the function of the rows it is given; rows without a vote are left out."""
+        """Fit the function of everybody, and that of each group with at least ``min_size`` votes.
+
+        ``fit`` returns the function of the rows with these numbers; rows without a vote are left out.
+        """
         counted = vote.weighted > 0
         if not counted.any():
             raise ValueError("sample_weight: every weight is zero; nothing is left to fit.")
@@ -84,7 +87,7 @@ class GroupEstimator(Renamed):
         self.pooled_groups_ = tuple(key for key in columns.keys if key not in self.calibrators_)
 
     def _predict_groups(self, columns: Columns, scores: FloatArray) -> FloatArray:
-        """Predictions group by group; warns about groups not seen in fit, which get the function of everybody."""
+        """Predictions group by group; warns about groups that ``fit`` did not have: they get everybody's function."""
         unknown = [key for key in columns.keys if key not in set(self.groups_)]
         if unknown:
             warnings.warn(words.unseen_groups(unknown, "pooled"), UserWarning, stacklevel=3)
