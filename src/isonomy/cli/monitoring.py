@@ -71,8 +71,8 @@ def update(audit: Audit, output: Path, state: Path | None, *, batch: str, note: 
     folder = prepare(output)
     claim(folder, audit._path)
     # All columns: those that are not needed tell whether rows were counted before.
-    every = all_of(part.comparison for part in config.filters)
-    source = opened.source if every is None else opened.source.filter(every)
+    rule = all_of(part.comparison for part in config.filters)
+    source = opened.source if rule is None else opened.source.filter(rule)
     entries = []
     for test in planned:
         file = state or folder / (STATE if len(tests) == 1 else f"{KIND}-{test.name}.json")

@@ -450,14 +450,14 @@ class PriceResult(Evidence):
         ``of_targeted_after`` say which share of all targeted people belongs to the group. These are counts on these
         rows, without a test. Budgets are those of the call, and multiples of 0.05.
         """
-        asked = self.budget if budget is None else budget
-        at = np.flatnonzero(np.isclose(self.budgets, asked))
-        if not at.size or not asked > 0:
+        share = self.budget if budget is None else budget
+        place = np.flatnonzero(np.isclose(self.budgets, share))
+        if not place.size or not share > 0:
             raise UsageError(
-                f"budget: {asked!r}; give that of the call ({self.budget:g}) or a multiple of 0.05 above 0."
+                f"budget: {share!r}; give that of the call ({self.budget:g}) or a multiple of 0.05 above 0."
             )
-        before, *after = self.targeted_share[:, at[0]]
-        whole, labels, columns = self.share / self.budgets[at[0]], list(self.labels), dict.fromkeys(self.candidates)
+        before, *after = self.targeted_share[:, place[0]]
+        whole, labels, columns = self.share / self.budgets[place[0]], list(self.labels), dict.fromkeys(self.candidates)
         return {
             "candidate": [name for name in columns for _ in labels],
             "group": labels * len(columns),

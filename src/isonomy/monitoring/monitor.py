@@ -276,30 +276,30 @@ class Monitor:
                 )
         arguments = _DEFAULTS | self._options | {"data": data, "rows": self._reading}
         plan, _, record = open_call("monitor", MonitorPlan, arguments)
-        asked = dict(record().options)
-        self._refuse_changes(asked)
+        options = dict(record().options)
+        self._refuse_changes(options)
         tally = read(plan, batch)
         for known in state.current:
             if tally.fingerprint and known.fingerprint == tally.fingerprint:
                 raise DataError(
                     f"data: these are the rows of batch {known.id!r} again (same fingerprint). A batch counts once."
                 )
-        if state.batches and not state.current and self._changed(asked):
+        if state.batches and not state.current and self._changed(options):
             state.put_away()
         add_batches(state, plan, tally, note)
-        state.question = asked
+        state.question = options
         return self.result()
 
-    def _changed(self, asked: Mapping[str, Any]) -> list[str]:
+    def _changed(self, options: Mapping[str, Any]) -> list[str]:
         """The options that decide what is tested, and differ from those with which batches were counted."""
         before = self._state.question
-        return [name for name in before if name not in FREE and _plain(before[name]) != _plain(asked.get(name))]
+        return [name for name in before if name not in FREE and _plain(before[name]) != _plain(options.get(name))]
 
-    def _refuse_changes(self, asked: Mapping[str, Any]) -> None:
-        for name in self._changed(asked) if self._state.current else ():
+    def _refuse_changes(self, options: Mapping[str, Any]) -> None:
+        for name in self._changed(options) if self._state.current else ():
             raise UsageError(
                 f"{name}: the monitor was started with {self._state.question[name]!r}, this call says "
-                f"{asked.get(name)!r}. An option chosen after looking voids the error rate; restart the monitor to "
+                f"{options.get(name)!r}. An option chosen after looking voids the error rate; restart the monitor to "
                 "begin again with another."
             )
 

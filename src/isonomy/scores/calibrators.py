@@ -133,8 +133,8 @@ class ScoredByModel(GroupEstimator):
             features: object = np.delete(table, [int(column) % table.shape[1] for column in taken], axis=1)
         else:
             named = {column if isinstance(column, str) else frame.columns[column] for column in taken}
-            seen = [str(name) for name in getattr(self, "feature_names_in_", frame.columns)]
-            features = frame.select([name for name in seen if name not in named]).to_native()
+            fit_names = [str(name) for name in getattr(self, "feature_names_in_", frame.columns)]
+            features = frame.select([name for name in fit_names if name not in named]).to_native()
         score = self._out_of_fold(features, y, sample_weight, columns.user) if reset else self._responses(features)
         return replace(columns, numbers=score[:, None])
 
