@@ -174,8 +174,10 @@ class PricePlan(Experiment):
         self.source.require(baseline=self.baseline, **{f"corrected[{i}]": name for i, name in enumerate(self.columns)})
         if not self.columns:
             raise UsageError("corrected: none given; name one column of corrected effects, or several.")
-        if None not in (self.baseline, self.weights) and self.baseline != self.weights:
-            raise UsageError(f"baseline: {self.baseline!r}, and {self.weights!r} in the measure; name one column.")
+        if None not in (self.baseline, self.baseline_column) and self.baseline != self.baseline_column:
+            raise UsageError(
+                f"baseline: {self.baseline!r}, and {self.baseline_column!r} in the measure; name one column."
+            )
         super().__post_init__()
 
     @property
