@@ -347,8 +347,8 @@ def bend(
         else:
             first, second = pairs
             fewest, harmless = np.minimum(fewest[first], fewest[second]), harmless[first] & harmless[second]
-            turned = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0, 1.0])[:, None] * columns[0][[0, 2, 1, 3, 4, 5, 6]]
-            total = columns[0][:, first] + turned[:, second]
+            third, low, high, *rest = columns[0]
+            total = columns[0][:, first] + np.array([-third, -high, -low, *rest])[:, second]
         third, low, high, variance, usual, wide, noise = total
         third, low, high = (part / variance**1.5 for part in (third, low, high))
         usual = usual / wide**1.5
