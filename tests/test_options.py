@@ -30,10 +30,10 @@ from isonomy.options import (
     Tolerance,
     Whole,
     check,
+    check_contents,
     check_parameters,
     checked,
     hints,
-    refuse_endless,
 )
 
 NAN, INF = float("nan"), float("inf")
@@ -375,4 +375,4 @@ def test_what_contains_itself_is_refused_wherever_it_is_given(value: Any) -> Non
         isonomy.flag({"g": value, "p": [0, 1]}, metric="selection_rate", prediction="p", groups="g")
     with pytest.raises(UsageError, match=f"X: {words}"):
         isonomy.GroupCalibrator(score_column=0).fit(value, [0, 1])
-    refuse_endless("x", [[1], [2, (3, {"a": [4]})]])
+    check_contents("x", [[1], [2, (3, {"a": [4]})]])

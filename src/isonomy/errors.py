@@ -172,8 +172,8 @@ def refuse_percent(binary: bool, tolerance: float | None) -> None:
         raise UsageError(f"tolerance: {tolerance!r} is not allowed for a rate; 5 percentage points are written 0.05.")
 
 
-def refuse_ratio(scale: str, tolerance: float | None) -> None:
-    """A tolerance on a ratio scale is a ratio; one near 0 is most likely a difference."""
+def require_ratio(scale: str, tolerance: float | None) -> None:
+    """A tolerance on a ratio scale is a ratio below 1; a tolerance near 0 is most likely a difference."""
     if tolerance is not None and not 0 < tolerance < 1:
         raise UsageError(
             f"tolerance: {tolerance!r} is not allowed for scale={scale!r}; give a ratio between 0 and 1: 0.8 tolerates "

@@ -303,7 +303,7 @@ def hints(function: Callable[..., object]) -> dict[str, object]:
 
 
 def check(argument: str, value: object, annotation: object) -> None:
-    refuse_endless(argument, value)
+    check_contents(argument, value)
     if _fits(value, annotation):
         return
     alternatives = members(annotation)
@@ -319,9 +319,11 @@ def check(argument: str, value: object, annotation: object) -> None:
 DEEPEST = 50  # lists in lists
 
 
-def refuse_endless(argument: str, value: object) -> None:
-    """Raise for a list or a mapping that contains itself, or is nested so deeply that it might; and for text that is
-    not Unicode, which no engine and no file can hold."""
+def check_contents(argument: str, value: object) -> None:
+    """Raise for a list or a mapping that contains itself, or is nested so deeply that it might.
+
+    Also for text that is not Unicode, which no engine and no file can hold.
+    """
     level: list[object] = [(value,)]
     for _ in range(DEEPEST + 1):
         inner: dict[int, object] = {}

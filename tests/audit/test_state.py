@@ -19,7 +19,7 @@ import isonomy as iso
 from isonomy.audit import Audit
 from isonomy.audit.compare import compare
 from isonomy.audit.outcome import write_pack
-from isonomy.audit.state import FILES, FOLDER, State, claim, prepare, refuse, write
+from isonomy.audit.state import FILES, FOLDER, State, claim, output_folder, prepare, write
 from isonomy.errors import ConfigError
 from support.same import same
 
@@ -201,12 +201,12 @@ def test_a_folder_belongs_to_one_audit_file(tmp_path: Path) -> None:
         path.write_text("")
     prepare(folder)
     claim(folder, mine)
-    refuse(folder, mine)
-    refuse(folder)  # an audit without a file
+    output_folder(folder, mine)
+    output_folder(folder)  # an audit without a file
     with pytest.raises(ConfigError, match=r"out holds the report of .*mine\.toml; name another folder"):
-        refuse(folder, other)
+        output_folder(folder, other)
     (folder / FOLDER / "audit-file").write_text("../gone.toml")
-    refuse(folder, other)  # no longer belongs to an audit
+    output_folder(folder, other)  # no longer belongs to an audit
 
 
 def test_without_an_output_nothing_is_kept() -> None:
@@ -270,9 +270,9 @@ def test_files_have_the_permissions_of_the_umask(tmp_path: Path) -> None:
 def test_files_of_others_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "summary.md").write_text("mine")
     with pytest.raises(ConfigError, match=r"summary\.md was not written by isonomy"):
-        refuse(tmp_path)
+        output_folder(tmp_path)
     (tmp_path / "results.json").write_text('{"schema_version": 3}')
-    refuse(tmp_path)
+    output_folder(tmp_path)
 
 
 def test_comparisons_reports_and_packs_of_others_are_not_overwritten(file: Path, tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_comparisons_reports_and_packs_of_others_are_not_overwritten(file: Path,
 def test_folders_in_place_of_files_of_the_state_are_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / FOLDER / name).mkdir(parents=True)
     with pytest.raises(ConfigError, match=rf"{name} is a folder; remove it"):
-        refuse(tmp_path)
+        output_folder(tmp_path)
 
 
 def test_a_folder_in_place_of_a_finished_test_is_refused(tmp_path: Path) -> None:
@@ -312,4 +312,4 @@ def test_a_folder_in_place_of_a_finished_test_is_refused(tmp_path: Path) -> None
 def test_a_state_that_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / FOLDER).symlink_to(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match="is not a folder"):
-        refuse(tmp_path)
+        output_folder(tmp_path)

@@ -512,7 +512,7 @@ def test_the_interval_that_known_groups_would_give_is_that_of_a_sample() -> None
         ({"other": "a"}, UsageError, "among the groups already"),
         ({"columns": {"": "p_a", "b": "p_b"}}, UsageError, "'' is no name of a group"),
         ({"known": "known"}, UsageError, 'known_rows: say "random"'),
-        ({"known_rows": "random"}, UsageError, "known_rows: it describes known"),
+        ({"known_rows": "random"}, UsageError, "known_rows: 'random' has no effect without known"),
         ({"place": "place"}, UsageError, 'only assume="names" uses it'),
         ({"assume": "names"}, MissingRole, "needs place"),
         ({"assume": "validated"}, MissingRole, "needs known"),

@@ -124,8 +124,8 @@ def model_of(function: Callable[..., object]) -> type[Test]:
     for name, (key, info) in keys_of(function, _ELSEWHERE).items():
         fields[name] = (key, info)
         if name in ROLES:  # may be left to [columns]; false means that a test does without it
-            other = None if info.is_required() else Literal[False] | None
-            fields[name] = (key | other, Field(default=None, description=info.description))
+            absence = None if info.is_required() else Literal[False] | None
+            fields[name] = (key | absence, Field(default=None, description=info.description))
     further = QUESTIONS[kind].further if kind in QUESTIONS else ()
     for name in further:
         description = f"Add the table of the result's method {name}() below its own."

@@ -56,7 +56,7 @@ class FileTable(BaseModel):
         for name, info in type(self).model_fields.items():
             value = getattr(self, name)
             if COLUMN in info.metadata and value is not None:
-                yield value, self if isinstance(self, (Compared, FileCut)) else None
+                yield value, self if isinstance(self, (FileComparison, FileCut)) else None
             for part in value if isinstance(value, list) else [value]:
                 yield from part.columns_used() if isinstance(part, FileTable) else ()
 
@@ -66,8 +66,8 @@ ColumnName = Annotated[str, COLUMN]
 MADE: dict[str, Any] = {"__cls_kwargs__": {"use_attribute_docstrings": False}}
 
 
-class Compared(FileTable):
-    """A column and what it is compared with."""
+class FileComparison(FileTable):
+    """The comparison of a column with a value."""
 
     column: ColumnName
     """The column's name."""
@@ -83,7 +83,7 @@ class Compared(FileTable):
         return self
 
 
-class Condition(Compared):
+class Condition(FileComparison):
     """Rows for which a column compares with a value, such as `{column = "age", op = "<", value = 25}`."""
 
     op: Operator = "=="
@@ -96,7 +96,7 @@ class Condition(Compared):
         return Comparison(self.column, self.op, self.value)
 
 
-class Role(Compared):
+class Role(FileComparison):
     """A 0/1 role given as a condition: 1 where a column has a value, such as `{column = "deny", equals = "no"}`."""
 
     equals: Scalar | list[Scalar]
@@ -128,7 +128,7 @@ class FileCut(FileTable):
         return cut(self.column, self.edges)
 
 
-UsedColumn = tuple[str, Compared | FileCut | None]  # a column, and what compares or cuts it
+UsedColumn = tuple[str, FileComparison | FileCut | None]  # a column, and what compares or cuts it
 
 
 class FileWhere(FileTable):
@@ -325,14 +325,14 @@ def summary_of(thing: object) -> str:
 
 
 def keys_of(thing: Callable[..., object], without: Collection[str] = ()) -> dict[str, Any]:
-    """A key for each parameter of a function or class, with its type in a file, its default and its description."""
+    """The key of each parameter of a function or class: its type in a file, its default and its description."""
     keys: dict[str, Any] = {}
     for name, parameter in inspect.signature(thing).parameters.items():
         annotation = hints(thing).get(name)
         if name in without or annotation is object:  # a file holds no Python objects
             continue
         default = ... if parameter.default is parameter.empty else default_in_a_file(parameter.default)
-        note = "" if isinstance(thing, type) else written(annotation).note  # an option has its own words
+        note = "" if isinstance(thing, type) else written(annotation).note  # the docstring of an option says it
         description = note or described(thing).get(name)
         keys[name] = (in_a_file(annotation), Field(default=default, description=description))
     return keys
@@ -392,7 +392,7 @@ def with_dates(part: Any, schema: expressions.Schema) -> Any:
         return [with_dates(item, schema) for item in part]
     if not isinstance(part, FileTable):
         return part
-    if isinstance(part, Compared):
+    if isinstance(part, FileComparison):
         value = part.comparison.dated(schema.get(part.column))
         return part.model_copy(update={"value" if isinstance(part, Condition) else "equals": value})
     given = {name: getattr(part, name) for name in part.model_fields_set}

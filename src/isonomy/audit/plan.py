@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import isonomy
 from isonomy.audit.config import ROLES, Config, Test, annotation_of, required
-from isonomy.audit.forms import Compared, FileCut, Role, UsedColumn, plain, ready, written
+from isonomy.audit.forms import FileComparison, FileCut, Role, UsedColumn, plain, ready, written
 from isonomy.errors import ConfigError, IsonomyError, UnknownColumn, near
 from isonomy.frames import Request, Source
 from isonomy.frames.expressions import Schema, is_text
@@ -166,7 +166,7 @@ def check(config: Config, planned: Iterable[PlannedTest], schema: Schema, file: 
             problems.append(str(UnknownColumn(key, column, schema)))
         elif isinstance(how, FileCut) and not schema[column].is_numeric():
             problems.append(f"{key}: column {column!r} is {schema[column]}; only numbers can be cut.")
-        elif isinstance(how, Compared) and (problem := how.comparison.mismatch(schema[column])):
+        elif isinstance(how, FileComparison) and (problem := how.comparison.mismatch(schema[column])):
             problems.append(f"{key}: {problem}.")
         elif how is None and key.rpartition(".")[2] in numbers and is_text(schema[column]):
             problems.append(

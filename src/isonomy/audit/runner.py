@@ -19,7 +19,7 @@ from isonomy.audit.config import MODELS
 from isonomy.audit.forms import plain, with_dates
 from isonomy.audit.outcome import AuditResult
 from isonomy.audit.plan import PlannedTest, absent, check, of_other_rows, plan, refusals
-from isonomy.audit.state import State, claim, keyed, prepare, refuse
+from isonomy.audit.state import State, claim, keyed, output_folder, prepare
 from isonomy.audit.table import Opened, identified, narrow, open_table, repeated
 from isonomy.errors import ConfigError, DataError, UsageError
 from isonomy.frames import Source
@@ -133,7 +133,7 @@ class Audit:
         started = time.perf_counter()
         self._debug = debug
         report = progress or (lambda *_: None)
-        folder = None if output is None else refuse(output, self._path)
+        folder = None if output is None else output_folder(output, self._path)
         opened, planned, columns = self._open()
         report("Reading the table", 0, len(planned))
         source = narrow(opened, columns, self.config.filters, self.config.data.in_memory)

@@ -19,7 +19,8 @@ from isonomy.results import storage
 FILES = ("report.html", "results.json", "summary.md", "junit.xml")
 FOLDER = ".isonomy-state"
 _PAGE = b"Created with isonomy"
-_MARKS = {"results.json": b'"schema_version"', "report.html": _PAGE, "compare.html": _PAGE}  # of files written here
+# What these files contain if isonomy wrote them.
+_MARKS = {"results.json": b'"schema_version"', "report.html": _PAGE, "compare.html": _PAGE}
 _OWNER = "audit-file"  # which audit file the folder belongs to, relative to the folder
 _KEY = "key"  # of the fingerprints in this folder
 KEY_VARIABLE = "ISONOMY_KEY"  # one key for all folders, so that `compare` recognizes the same rows
@@ -39,15 +40,15 @@ def write_bytes(path: Path, content: bytes) -> None:
         raise ConfigError(f"output: cannot write to {path} ({error.strerror or error}).") from None
 
 
-def refuse(folder: str | Path, file: Path | None = None, names: Sequence[str] = FILES) -> Path:
-    """The output folder, if the files ``names`` can be written there. Writes nothing.
+def output_folder(folder: str | Path, file: Path | None = None, names: Sequence[str] = FILES) -> Path:
+    """The path of the output folder; raises if the files ``names`` cannot be written there. Writes nothing.
 
     A folder belongs to the audit file that wrote it, as long as that file exists.
     """
     check("output", folder, str | Path)
     if "\x00" in str(folder):
         raise ConfigError(f"output: cannot write to {str(folder)!r} (a path cannot contain a null character).")
-    folder, another = Path(folder), "remove it, or name another output folder."
+    folder, remedy = Path(folder), "remove it, or name another output folder."
     try:
         nearest = next((nearest for nearest in (folder, *folder.parents) if nearest.exists()), Path())
     except OSError as error:
@@ -58,13 +59,13 @@ def refuse(folder: str | Path, file: Path | None = None, names: Sequence[str] = 
     state = folder / FOLDER
     for path in (*(folder / name for name in names), state / _OWNER, state / _KEY):
         if path.is_dir():
-            raise ConfigError(f"output: {path} is a folder; {another}")
+            raise ConfigError(f"output: {path} is a folder; {remedy}")
     if (state.exists() or state.is_symlink()) and not state.is_dir():
-        raise ConfigError(f"output: {state} is not a folder; {another}")
-    others = [name for name in names if (folder / name).exists()]
-    if others and not state.is_dir() and not any(_has(folder / name, mark) for name, mark in _MARKS.items()):
+        raise ConfigError(f"output: {state} is not a folder; {remedy}")
+    existing = [name for name in names if (folder / name).exists()]
+    if existing and not state.is_dir() and not any(_has(folder / name, mark) for name, mark in _MARKS.items()):
         raise ConfigError(
-            f"output: {folder / others[0]} was not written by isonomy and would be overwritten; name another output "
+            f"output: {folder / existing[0]} was not written by isonomy and would be overwritten; name another output "
             "folder, or move the file."
         )
     try:
@@ -91,8 +92,8 @@ def claim(folder: Path, file: Path | None) -> None:
 
 
 def prepare(folder: str | Path, names: Sequence[str] = FILES) -> Path:
-    """Create the output folder, and delete incomplete files of a killed run."""
-    folder = refuse(folder, names=names)
+    """Create the output folder for the files ``names``, and delete incomplete files of a killed run."""
+    folder = output_folder(folder, names=names)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for inside in (folder, folder / FOLDER):
@@ -140,7 +141,7 @@ class State:
         return stored if isinstance(stored, dict) and checksum == _checksum(identity, stored) else None
 
     def save(self, identity: str, stored: Mapping[str, object] | None) -> None:
-        """Keep a test; None forgets it."""
+        """Store a finished test; None deletes what is stored."""
         if self.folder is not None and stored is not None:
             checked = [_checksum(identity, stored), stored]
             write(self.folder / f"{identity}.json", json.dumps(checked, allow_nan=False, ensure_ascii=False))

@@ -161,8 +161,8 @@ def _spark(data: Data, folder: Path) -> object:
         plan = session._jsparkSession.sessionState().sqlParser().parsePlan(str(data.query))
         for kind in ("Command", "ParsedStatement"):
             if session._jvm.java.lang.Class.forName(f"{_LOGICAL}.{kind}").isInstance(plan):
-                found = plan.nodeName()
-                raise ConfigError(f"data.query: exactly one SELECT statement is allowed; Spark reads: {found}.")
+                statement = plan.nodeName()
+                raise ConfigError(f"data.query: exactly one SELECT statement is allowed; Spark reads: {statement}.")
         for name, path in data.tables.items():
             place = str(folder / path) if "://" not in path else path
             csv = path.endswith((".csv", ".csv.gz"))

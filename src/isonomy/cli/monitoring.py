@@ -10,7 +10,7 @@ from pathlib import Path
 
 import isonomy
 from isonomy.audit import Audit, AuditResult
-from isonomy.audit.state import claim, prepare, refuse
+from isonomy.audit.state import claim, output_folder, prepare
 from isonomy.errors import ConfigError, UsageError
 from isonomy.frames.expressions import all_of
 from isonomy.monitoring import Monitor, MonitorResult
@@ -61,15 +61,18 @@ def update(audit: Audit, output: Path, state: Path | None, *, batch: str, note: 
     if state is not None and len(tests) > 1:
         raise ConfigError(f"--state: {audit.file} has {len(tests)} monitors, which need a file each; leave it out.")
     config = audit.config = audit.config.model_copy(update={"tests": tests})
-    if slashed := [name for name in config.names if re.search(r"[/\\]", name)]:
-        raise ConfigError(f"{audit.file}: tests: the id {slashed[0]!r} names the file of a monitor; it has no slashes.")
-    refuse(output, audit._path)
+    if invalid := [name for name in config.names if re.search(r"[/\\]", name)]:
+        raise ConfigError(
+            f"{audit.file}: tests: the id {invalid[0]!r} contains a slash; the file of a monitor has its id as a name, "
+            "so give one without slashes."
+        )
+    output_folder(output, audit._path)  # raises before rows are read
     opened, planned, _ = audit._open()
     folder = prepare(output)
     claim(folder, audit._path)
     # All columns: those that are not needed tell whether rows were counted before.
-    every = all_of(part.comparison for part in config.filters)
-    source = opened.source if every is None else opened.source.filter(every)
+    rule = all_of(part.comparison for part in config.filters)
+    source = opened.source if rule is None else opened.source.filter(rule)
     entries = []
     for test in planned:
         file = state or folder / (STATE if len(tests) == 1 else f"{KIND}-{test.name}.json")
@@ -81,31 +84,31 @@ def update(audit: Audit, output: Path, state: Path | None, *, batch: str, note: 
             facts = {name: getattr(config, name) for name in ("title", "description", "suppress_below", "fail_on")}
             watch.about.update(facts, data=opened.name, name=test.name, heading=test.test.title)
             save_state(watch._state, file)
-        about = about_of(watch)
+        about = read_about(watch)
         entries.append(about.entry(result))
     return AuditResult(about.document(entries, audit.text)).write(folder)
 
 
-def about_of(watch: Monitor) -> About:
+def read_about(watch: Monitor) -> About:
+    """What the state of a monitor says about it; keys of other versions are left out."""
     known = [part.name for part in fields(About)]
     try:
         return typed(About(**{name: value for name, value in watch.about.items() if name in known}))
     except TypeError as error:
-        raise UsageError(f"state: what it says about the audit is not readable ({error}). Restore a copy.") from None
+        raise UsageError(f"state: the description of the audit is not valid ({error}). Restore a copy.") from None
 
 
 def status(state: Path) -> Iterator[str]:
     """The headline, and a line for each group."""
     watch = Monitor.load(state)
-    result = about_of(watch).entry(watch.result()).result
-    assert result is not None
+    result = watch.result().published(read_about(watch).suppress_below)
     yield result.headline()
     yield from result.findings()
 
 
 def report(state: Path) -> AuditResult:
     watch = Monitor.load(state)
-    about = about_of(watch)
+    about = read_about(watch)
     return AuditResult(about.document([about.entry(watch.result())]))
 
 

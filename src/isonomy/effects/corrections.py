@@ -302,7 +302,7 @@ def estimate(trial: Trial, plan: CorrectionsPlan, rng: np.random.Generator) -> t
     both = {name: np.concatenate([run[name] for run in runs], axis=-1) for name in runs[0]}
     none = plan.chosen.index("none")
     # Groups that no half could answer: for the reason that all rows give twice as many events, or that halves alone do.
-    whole = _judged(trial, 2 * least, plan)
+    whole = _errors(trial, 2 * least, plan)
     otherwise = Status.FEW_CLUSTERS if clustered else Status.FEW_EVENTS
     status = tuple(
         Status.OK if not lost else reason if reason is not Status.OK else otherwise
@@ -338,7 +338,8 @@ def _least(trial: Trial, plan: CorrectionsPlan) -> float:
     return least_events(np.unique(trial.hypotheses(everybody)).size, plan.alpha)
 
 
-def _judged(trial: Trial, least: float, plan: CorrectionsPlan) -> list[Errors]:
+def _errors(trial: Trial, least: float, plan: CorrectionsPlan) -> list[Errors]:
+    """The errors of each part; groups with fewer than ``least`` events have none."""
     experiment.check_measure(trial.parts[0], plan)
     laws = [shrinkage.judged(part.sums, plan.formula, least, part.known) for part in trial.parts]
     return [experiment.large(law, part, plan) for law, part in zip(laws, trial.parts, strict=True)]
@@ -415,7 +416,7 @@ def estimate_arms(trials: Mapping[str, Trial], plan: CorrectionsPlan) -> tuple[d
 
     Groups are compared if they could be judged in every arm.
     """
-    arms = [(trial, _judged(trial, _least(trial, plan), plan)) for trial in trials.values()]
+    arms = [(trial, _errors(trial, _least(trial, plan), plan)) for trial in trials.values()]
     reasons = [dict(zip(trial.groups, trial.statuses(errors), strict=True)) for trial, errors in arms]
     groups = tuple(dict.fromkeys(group for reason in reasons for group in reason))
     by_group = [[reason.get(group, Status.EMPTY) for reason in reasons] for group in groups]

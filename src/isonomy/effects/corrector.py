@@ -178,8 +178,8 @@ class EffectCorrector(Renamed, TransformerMixin, BaseEstimator):
         self.multiple_ = multiple_of(self.correction_, effects.predicted)
         self.pooled_multiple_ = float(multiple_of(np.array(self.pooled_correction_), np.array(typical)))
         binary = plan.observes and part.sums.binary
-        seen = {"predicted": effects.predicted, "observed": effects.observed, "binary": binary}
-        for note in other_measure(plan.formula.measure, usable, seen):
+        facts = {"predicted": effects.predicted, "observed": effects.observed, "binary": binary}
+        for note in other_measure(plan.formula.measure, usable, facts):
             warnings.warn(note.text, UserWarning, stacklevel=2)
         labels = [g.label for g, s in zip(self.groups_, self.status_, strict=True) if s is not Status.OK]
         if labels:

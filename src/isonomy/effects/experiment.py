@@ -85,7 +85,7 @@ class Experiment(Plan):
                 )
         self.source.require(
             **{role: getattr(self, role) for role in ("effect", "treatment", "outcome", "propensity")},
-            baseline=self.weights,
+            baseline=self.baseline_column,
             observed_effects=None if self.split == INDEPENDENT else self.split,
             **{f"features[{i}]": name for i, name in enumerate(self.features)},
             **{f"given[{i}]": name for i, name in enumerate(self.strata)},
@@ -201,7 +201,7 @@ class Experiment(Plan):
         )
 
     @property
-    def weights(self) -> str | None:
+    def baseline_column(self) -> str | None:
         """The column with the predicted outcome without treatment."""
         return cast("str | None", self.measure.baseline) if isinstance(self.measure, Relative) else None
 
@@ -210,7 +210,7 @@ class Experiment(Plan):
             return "average"
         named = self.measure.collapse if isinstance(self.measure, Relative) else None
         if not self.observes:
-            if self.weights is None:
+            if self.baseline_column is None:
                 raise MissingRole(
                     "baseline: without outcomes, relative effects are weighted by the predicted outcome without "
                     'treatment; name its column, as in measure=iso.relative(baseline="..."), or use '
@@ -221,14 +221,14 @@ class Experiment(Plan):
                     f'collapse: {named!r} uses outcomes; without treatment and outcome use "normalized" or "average".'
                 )
             return named or "normalized"
-        published: CollapseName = "positives" if self.weights is None else "weighted"
+        published: CollapseName = "positives" if self.baseline_column is None else "weighted"
         name = named or (published if self.published else "control_outcome")
         weighted = "h" in collapse.COLLAPSES[name][0]
-        if weighted and self.weights is None:
+        if weighted and self.baseline_column is None:
             raise MissingRole(
                 f"baseline: collapse={name!r} weights by the predicted outcome without treatment; name its column."
             )
-        if not weighted and self.weights is not None:
+        if not weighted and self.baseline_column is not None:
             raise UsageError(
                 f"baseline: a relative effect with collapse={name!r} does not use it; leave it out, or use "
                 'iso.relative("weighted", baseline) or iso.relative("normalized", baseline).'
@@ -247,7 +247,7 @@ class Experiment(Plan):
         named = {
             "effect": self.effect,
             "outcome": self.outcome if self.observes else None,
-            "baseline": self.weights if weighted else None,
+            "baseline": self.baseline_column if weighted else None,
             "propensity": self.propensity,
         }
         features = {f"features[{i}]": name for i, name in enumerate(self.features)}

@@ -76,7 +76,7 @@ def correction_risk(
         points = np.empty((0, 0))
     if points.ndim != 1 or not np.isfinite(points).all():
         raise UsageError(f"ratios: {shown(ratios)}; give a list of finite numbers.")
-    own: Loss = loss if callable(loss) else LOSSES[choose("loss", loss, LOSSES)]
+    loss_of: Loss = loss if callable(loss) else LOSSES[choose("loss", loss, LOSSES)]
     risks = {"ratio": points}
     for strategy in strategies_of(strategies, STRATEGIES):
         # The integrand jumps (significant) and has kinks: a fine midpoint rule, error below 1e-4 at this step.
@@ -84,9 +84,9 @@ def correction_risk(
         risks[name_of(strategy)] = np.empty(points.shape)
         for i, b in enumerate(points):
             subtracted = correction(strategy, Detected(b + grid, np.ones(grid.shape)), alpha)
-            risks[name_of(strategy)][i] = np.asarray(own(np.full(grid.shape, b), subtracted), dtype=float) @ weight
+            risks[name_of(strategy)][i] = np.asarray(loss_of(np.full(grid.shape, b), subtracted), dtype=float) @ weight
     (grid, weight), share = _normal_grid(2e-2), np.linspace(0.0, 1.0, 201)[:, None]
-    floor = [np.min(own(np.full((share.size, grid.size), b), share * (b + grid)) @ weight) for b in points]
+    floor = [np.min(loss_of(np.full((share.size, grid.size), b), share * (b + grid)) @ weight) for b in points]
     return {**risks, "oracle": np.array(floor)}
 
 

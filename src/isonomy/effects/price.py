@@ -174,8 +174,10 @@ class PricePlan(Experiment):
         self.source.require(baseline=self.baseline, **{f"corrected[{i}]": name for i, name in enumerate(self.columns)})
         if not self.columns:
             raise UsageError("corrected: none given; name one column of corrected effects, or several.")
-        if None not in (self.baseline, self.weights) and self.baseline != self.weights:
-            raise UsageError(f"baseline: {self.baseline!r}, and {self.weights!r} in the measure; name one column.")
+        if None not in (self.baseline, self.baseline_column) and self.baseline != self.baseline_column:
+            raise UsageError(
+                f"baseline: {self.baseline!r}, and {self.baseline_column!r} in the measure; name one column."
+            )
         super().__post_init__()
 
     @property
@@ -360,7 +362,7 @@ def _ranks(values: FloatArray, weight: FloatArray) -> tuple[IntArray, FloatArray
 
 
 def standard_error(influence: FloatArray, weight: FloatArray) -> FloatArray:
-    """Of a mean with this influence (last axis), where lines stand for ``weight`` rows."""
+    """The standard error of a mean with this influence (last axis), where lines stand for ``weight`` rows."""
     total = float(weight.sum())
     return np.sqrt((weight * influence**2).sum(-1) / max(total - 1, 1) / total)
 
@@ -450,14 +452,14 @@ class PriceResult(Evidence):
         ``of_targeted_after`` say which share of all targeted people belongs to the group. These are counts on these
         rows, without a test. Budgets are those of the call, and multiples of 0.05.
         """
-        asked = self.budget if budget is None else budget
-        at = np.flatnonzero(np.isclose(self.budgets, asked))
-        if not at.size or not asked > 0:
+        share = self.budget if budget is None else budget
+        place = np.flatnonzero(np.isclose(self.budgets, share))
+        if not place.size or not share > 0:
             raise UsageError(
-                f"budget: {asked!r}; give that of the call ({self.budget:g}) or a multiple of 0.05 above 0."
+                f"budget: {share!r}; give that of the call ({self.budget:g}) or a multiple of 0.05 above 0."
             )
-        before, *after = self.targeted_share[:, at[0]]
-        whole, labels, columns = self.share / self.budgets[at[0]], list(self.labels), dict.fromkeys(self.candidates)
+        before, *after = self.targeted_share[:, place[0]]
+        whole, labels, columns = self.share / self.budgets[place[0]], list(self.labels), dict.fromkeys(self.candidates)
         return {
             "candidate": [name for name in columns for _ in labels],
             "group": labels * len(columns),

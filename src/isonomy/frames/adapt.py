@@ -481,8 +481,8 @@ def files_at(path: Path, argument: str = "data") -> list[Path]:
 
 def refuse_unlike(files: Sequence[Path]) -> None:
     """Raise if parquet files differ in their columns: engines would use those of the first file, and nulls."""
-    every = [file for path in files for file in (files_at(path) if path.is_dir() else [path])]
-    parquet = [file for file in every if ".csv" not in file.suffixes]
+    readable = [file for path in files for file in (files_at(path) if path.is_dir() else [path])]
+    parquet = [file for file in readable if ".csv" not in file.suffixes]
     if len(parquet) < 2:
         return
     import polars as pl

@@ -28,7 +28,7 @@ from isonomy.frames.adapt import as_polars, refuse_instants, refuse_levels, refu
 from isonomy.frames.expressions import LARGEST
 from isonomy.frames.source import refuse_nested
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
-from isonomy.options import refuse_endless, shown
+from isonomy.options import check_contents, shown
 
 Column = str | int  # the name of a column of X, or its number
 Eager = nw.DataFrame[Any]
@@ -147,7 +147,7 @@ def known_columns(estimator: object, X: object, columns: Sequence[Column]) -> tu
 
 def eager(X: object) -> Eager | None:
     """X as a narwhals frame, or None if it is an array or a list."""
-    refuse_endless("X", X)
+    check_contents("X", X)
     # A sparse matrix may be a mapping too; scikit-learn refuses it.
     if X is None or (isinstance(X, (str, bytes, Mapping)) and not hasattr(X, "tocsr")):
         raise UsageError(f"X: a {type(X).__name__}; give a frame or an array with one row per person.")
@@ -162,8 +162,8 @@ def eager(X: object) -> Eager | None:
 
 
 def target(y: object) -> object:
-    """y with the columns of a frame or a series as floats; anything else as it is."""
-    refuse_endless("y", y)
+    """The target; a series, or the columns of a frame, as floats."""
+    check_contents("y", y)
     values: object = nw.from_native(y, allow_series=True, pass_through=True)
     if isinstance(values, nw.Series):
         return outcomes(_numbers(values, "y") if values.dtype in _LARGE else values.to_numpy())
@@ -173,14 +173,14 @@ def target(y: object) -> object:
 
 
 def outcomes(y: AnyArray) -> FloatArray:
-    numbers = None
-    spelled = y.dtype.kind == "O" and any(isinstance(value, (str, bytes)) for value in y.ravel().tolist())
+    values, numbers = y.ravel(), None
+    text = [value for value in values.tolist() if isinstance(value, (str, bytes))] if y.dtype.kind == "O" else []
     with suppress(TypeError, ValueError):
-        numbers = None if spelled or y.dtype.kind in "MmUS" else y.astype(np.float64)  # dates would be nanoseconds
+        numbers = None if text or y.dtype.kind in "MmUS" else y.astype(np.float64)  # dates would be nanoseconds
     if numbers is None:
         kinds = {"O": "objects", "U": "text", "S": "bytes", "M": "dates", "m": "durations"}
-        kind = "text" if spelled else kinds.get(y.dtype.kind, "values")
-        raise UsageError(f"y: holds {kind} such as {shown(y.tolist()[0])}; recode the outcome as 0 and 1, or numbers.")
+        kind, example = ("text", text[0]) if text else (kinds.get(y.dtype.kind, "values"), values[:1].tolist()[0])
+        raise UsageError(f"y: holds {kind} such as {shown(example)}; recode the outcome as 0 and 1, or numbers.")
     return numbers
 
 
@@ -210,7 +210,7 @@ def votes(columns: Columns, sample_weight: object) -> Votes:
     from sklearn.utils.validation import _check_sample_weight
 
     given: FloatArray
-    refuse_endless("sample_weight", sample_weight)
+    check_contents("sample_weight", sample_weight)
     with about("sample_weight", (TypeError, ValueError)):
         given = _check_sample_weight(sample_weight, columns.numbers, dtype=np.float64, ensure_non_negative=True)
     if columns.user is None:

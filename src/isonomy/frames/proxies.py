@@ -121,7 +121,7 @@ class Proxy:
             (
                 "known_rows",
                 self.known is None and self.known_rows is not None,
-                "it describes known=<column>; give both.",
+                f"{self.known_rows!r} has no effect without known; name the column of known groups, or leave it out.",
             ),
             ("place", self.place is not None and self.assume != "names", 'only assume="names" uses it; leave it out.'),
             ("assume", len(shares) > 1 and shares[0] > shares[-1], f"{self.assume}; give the smaller share first."),

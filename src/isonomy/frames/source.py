@@ -406,7 +406,7 @@ class Source:
         weighted = {name: expr.cast(nw.Float64) * self.number for name, expr in values.items()}
         checked = {**weighted, "counts": self.number, BAD_COUNTS: self._bad_count}
         cells = in_order(collect(aggregate(self.frame, keys, checked)), list(keys))
-        return self._counted(cells.drop(COUNT).rename({"counts": COUNT}))
+        return self._check_counts(cells.drop(COUNT).rename({"counts": COUNT}))
 
     @property
     def _bad_count(self) -> nw.Expr:
@@ -414,7 +414,7 @@ class Source:
         absent, n = missing(nw.col(self.count), self.schema[self.count]), self.number
         return flag(absent | (n < 0) | (n > LARGEST_COUNT) | (n != n.floor()))
 
-    def _counted(self, lines: pl.DataFrame) -> pl.DataFrame:
+    def _check_counts(self, lines: pl.DataFrame) -> pl.DataFrame:
         """The lines without `BAD_COUNTS`; raises if a row has a bad count."""
         if n := float(lines[BAD_COUNTS].sum()):
             raise BadCount(
@@ -535,7 +535,7 @@ class Source:
         # ``with_columns`` first: a selection of literals alone would have one row.
         wide = self.frame.with_columns(*(expr.alias(name) for name, expr in placed.items()))
         table = collect(wide.select(*placed)).rename(dict(zip(placed, columns, strict=True)))
-        table = table if self.count is None else self._counted(table)
+        table = table if self.count is None else self._check_counts(table)
         table = plain_keys(table, [name for name in columns if name.startswith("group ")])
         counted = [name for name in columns if name.startswith(("missing ", "outside ", "design "))]
         table, dropped = self.complete(full, table.with_columns(pl.col(name) * pl.col(COUNT) for name in counted))

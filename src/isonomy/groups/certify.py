@@ -465,9 +465,9 @@ def jointly_skewed(
     null = np.where(np.isnan(joint["null_disparity"]), plan.link.equal, joint["null_disparity"])
     with np.errstate(all="ignore"):
         squared = np.where(tested, third**2 / variance**3, np.nan)
-        own = np.where(tested, ((columns["disparity"] - null) / columns["standard_error"]) ** 2, 0.0)
-        own = np.nan_to_num(own, posinf=0.0)
-        statistic = min(float(chi2_isf(pvalue, df)), own.sum()) * (own @ narrow) / own.sum()
+        squares = np.where(tested, ((columns["disparity"] - null) / columns["standard_error"]) ** 2, 0.0)
+        squares = np.nan_to_num(squares, posinf=0.0)
+        statistic = min(float(chi2_isf(pvalue, df)), squares.sum()) * (squares @ narrow) / squares.sum()
         largest = np.fmax(pvalue, chi2_sf(statistic, df))
     if largest <= OVERWHELMING * plan.alpha / int(tested.sum()) ** ROOT:
         return ()
@@ -546,7 +546,7 @@ class CertifyResult(GroupEvidence):
         columns: dict[str, Any] = {"metric": list(self.definitions)}
         columns |= dict(zip(("statistic", "df", "pvalue", "adjusted_pvalue"), map(list, numbers), strict=True))
         shown = [p <= self.alpha for p in columns["adjusted_pvalue"]]
-        columns["verdict"] = [str(Verdict.VIOLATION if each else Verdict.INCONCLUSIVE) for each in shown]
+        columns["verdict"] = [str(Verdict.VIOLATION if violated else Verdict.INCONCLUSIVE) for violated in shown]
         return as_frame(columns, backend, self.provenance.backend)
 
     def contains(self, disparities: Disparities) -> bool:

@@ -120,16 +120,16 @@ def _rates(result: GroupEvidence, order: IntArray, name: str, low: FloatArray, h
 
 
 def _crossed(result: GroupEvidence, drawn: IntArray) -> list[Any]:
-    """Intersections below each other: tables of two columns, trees of more; flagged boxes have a frame."""
+    """Charts of intersections, one below the other: a table of two columns, a tree of more. None without verdicts."""
     columns = [tuple(name for name, _ in result.groups[i].items) for i in drawn if hasattr(result, "verdicts")]
-    every = sorted(dict.fromkeys(names for names in columns if len(names) > 1), key=len, reverse=True)
-    longest = [names for names in every if not any(names == other[: len(names)] != other for other in every)]
+    crossings = sorted(dict.fromkeys(names for names in columns if len(names) > 1), key=len, reverse=True)
+    longest = [names for names in crossings if not any(names == other[: len(names)] != other for other in crossings)]
     parts = [(_table if len(set(names)) == len(names) == 2 else _tree)(result, names, drawn) for names in longest]
     return [alt.vconcat(*parts[:_CROSSED]).resolve_scale(color="independent")] if len(parts) > 1 else parts
 
 
 def _table(result: GroupEvidence, pair: tuple[str, ...], drawn: IntArray) -> Panel:
-    """Two columns crossed, with each column alone at its margin."""
+    """Two columns crossed, with the groups of either column alone at the margins."""
     names = [[name for name, _ in group.items] for group in result.groups]  # named conditions share theirs
     places = [i for i in drawn if set(names[i]) <= set(pair) and len(names[i]) == len(set(names[i]))]
     levels = [{item[0]: _level(result, item) for item in result.groups[i].items} for i in places]
@@ -144,22 +144,21 @@ def _table(result: GroupEvidence, pair: tuple[str, ...], drawn: IntArray) -> Pan
 
 
 def _tree(result: GroupEvidence, names: tuple[str, ...], drawn: IntArray) -> Panel:
-    """The groups of the first column, within them those of the next, and so on; a box is as high as those within it."""
-    deepest = [result.groups[i].items for i in drawn]
-    deepest = [items for items in deepest if tuple(name for name, _ in items) == names[: len(items)]]
-    every = {i: group.items for i, group in enumerate(result.groups)}
-    inside = [i for i, items in every.items() if any(other[: len(items)] == items for other in deepest)]
-    paths = {i: tuple(_level(result, item) for item in every[i]) for i in inside}
+    """Boxes of the first column, each divided into those of the next, and so on; the last ones are one row high."""
+    items = [group.items for group in result.groups]
+    branches = [items[i] for i in drawn if tuple(name for name, _ in items[i]) == names[: len(items[i])]]
+    inside = [i for i, path in enumerate(items) if any(branch[: len(path)] == path for branch in branches)]
+    paths = {i: tuple(_level(result, item) for item in items[i]) for i in inside}
     places = sorted(inside, key=paths.__getitem__)
     order = [paths[i] for i in places]
-    last = [path for path, after in zip(order, [*order[1:], ()], strict=True) if after[: len(path)] != path]
-    within = [[k for k, end in enumerate(last) if end[: len(path)] == path] for path in order]
+    leaves = [path for path, after in zip(order, [*order[1:], ()], strict=True) if after[: len(path)] != path]
+    rows = [[k for k, leaf in enumerate(leaves) if leaf[: len(path)] == path] for path in order]
     more: dict[str, Any] = {"level": [len(path) - 1 for path in order], "name": [path[-1] for path in order]}
-    more |= {"top": [float(part[0]) for part in within], "bottom": [part[-1] + 1.0 for part in within]}
-    more["middle"] = [(part[0] + part[-1] + 1) / 2 for part in within]
-    # Columns are numbered, because all named conditions share a name.
+    more |= {"top": [float(part[0]) for part in rows], "bottom": [part[-1] + 1.0 for part in rows]}
+    more["middle"] = [(part[0] + part[-1] + 1) / 2 for part in rows]
+    # Levels are numbers here, because all named conditions have the same column name.
     heads = f"{json.dumps([theme.short(name) for name in names])}[datum.value]"
-    scale = alt.Scale(domain=[0, len(last)], reverse=True, nice=False)
+    scale = alt.Scale(domain=[0, len(leaves)], reverse=True, nice=False)
     sides = {
         "x": alt.X("level:O", title=None, axis=alt.Axis(orient="top", labelExpr=heads, **_PLAIN)),
         "y": alt.Y("top:Q", axis=None, scale=scale),
@@ -167,11 +166,11 @@ def _tree(result: GroupEvidence, names: tuple[str, ...], drawn: IntArray) -> Pan
     }
     longest = 6 + max(len(path[-1]) for path in order)
     chart = _boxes(result, places, more, sides, alt.Y("middle:Q", axis=None, scale=scale), longest)
-    return chart.properties(height=charts.ROW * len(last))
+    return chart.properties(height=charts.ROW * len(leaves))
 
 
 def _level(result: GroupEvidence, item: tuple[str, object]) -> str:
-    """The value of a column; the whole label of a cut or a condition."""
+    """The value of a column, or the whole label of a cut or a condition."""
     alone = next((group for group in result.groups if group.items == (item,)), Group((item,)))
     return theme.short(alone.label.removeprefix(f"{item[0]}="), 24)
 
@@ -179,13 +178,16 @@ def _level(result: GroupEvidence, item: tuple[str, object]) -> str:
 def _boxes(
     result: GroupEvidence, places: Sequence[int], more: Columns, sides: Mapping[str, Any], y: alt.Y, longest: int
 ) -> Panel:
-    """A box for each group, colored by its disparity, which is written at ``y`` after the ``name``, if it has any."""
+    """A box for each group, colored by its disparity and framed if it is flagged.
+
+    The disparity is written at ``y``, after the ``name`` if ``more`` has names.
+    """
     value, unit = result.link.delta(result.disparity[places]), result.units().get("disparity", "")
     shown = [phrases.percent(x) if unit else phrases.number(x) for x in result.disparity[places].tolist()]
     names = more.get("name", [""] * len(shown))
     columns = {**more, "value": value, "text": shown}
-    parts = zip(names, shown, np.isfinite(value), strict=True)
-    columns["label"] = [": ".join([name] * bool(name) + [text] * bool(known)) for name, text, known in parts]
+    parts = zip(names, np.where(np.isfinite(value), shown, "").tolist(), strict=True)
+    columns["label"] = [": ".join(filter(None, part)) for part in parts]
     columns["flagged"] = [result.verdicts[i] is Verdict.VIOLATION for i in places]  # type: ignore[attr-defined]
     columns["group"] = [theme.short(result.labels[i], 200) for i in places]  # no control characters
     most = float(np.nanmax(np.abs(value), initial=1e-9))
@@ -194,14 +196,14 @@ def _boxes(
     boxes = base.encode(**sides)
     color = alt.Color("value:Q", legend=None, scale=scale)
     known = alt.condition("isValid(datum.value)", color, alt.value(_UNKNOWN))
-    measured = f"{', in points' if unit else ' (ratios)' if result.link.ratio else ''}"
+    scale_name = ", in points" if unit else " (ratios)" if result.link.ratio else ""
     return alt.layer(
         boxes.mark_rect(stroke="white", invalid=None).encode(color=known),
         boxes.transform_filter("datum.flagged").mark_rect(filled=False, stroke=_FRAME, strokeWidth=2.5),
         base.mark_text(color="black", fontSize=12).encode(y=y, text="label:N"),
     ).properties(
         width=alt.Step(min(_WIDEST, max(66, 7 * longest))),
-        title=alt.TitleParams(f"Intersections{measured}", subtitle=["Framed: a difference was shown."]),
+        title=alt.TitleParams(f"Intersections{scale_name}", subtitle=["Framed: a difference was shown."]),
     )
 
 

@@ -214,7 +214,7 @@ def discover(
     coded = read(plan)
     columns, facts = estimate(coded, plan, rng)
     columns |= decide(columns, facts, coded, plan)
-    every, known = plan.evidence == "all", {part.name for part in fields(DiscoverResult)}
+    all_rows, known = plan.evidence == "all", {part.name for part in fields(DiscoverResult)}
     return DiscoverResult(
         **{name: values for name, values in columns.items() if name in known},
         **plan.described(),
@@ -222,10 +222,10 @@ def discover(
         null_low=plan.hypothesis.low,
         null_high=plan.hypothesis.high,
         alternative=plan.hypothesis.alternative,
-        adjust="bonferroni" if every else "holm",
-        interval="simultaneous" if every else "pointwise",
+        adjust="bonferroni" if all_rows else "holm",
+        interval="simultaneous" if all_rows else "pointwise",
         notes=notes(columns, facts, coded),
-        provenance=record(rows=coded.value.size, dropped=coded.dropped, random=not every),
+        provenance=record(rows=coded.value.size, dropped=coded.dropped, random=not all_rows),
         side=side,
         evidence=evidence,
         depth=plan.conditions,
@@ -697,17 +697,17 @@ def decide(columns: Mapping[str, Any], facts: Mapping[str, Any], rows: CodedRows
     groups = plan.source.labels.named([group for group, _ in named])
     worse = (columns["disparity"] > link.equal) == (plan.better == "lower")
     direction = np.where(shown, np.where(worse, words.DISFAVORED, words.FAVORED), "")
-    kept = {name: lines_of([values], order) for name, values in columns.items()}
+    lines = {name: lines_of([values], order) for name, values in columns.items()}
     mass = Outcome(rows.value, rows.mass).sums[0]
     certified = facts["certified"] and not shown.any()
-    return kept | {
+    return lines | {
         "groups": groups,
         "again": again[order],
         "within": tuple(container([members[i] for i in order], place, groups) for place in range(len(order))),
         "people": np.array([mass[members[i]].sum() / mass.sum() for i in order]),
         "direction": tuple(direction[order].tolist()),
         "conditions": tuple(compared for _, compared in named),
-        "verdict": Verdict.WITHIN_TOLERANCE if certified else overall(kept["verdicts"] if shown.any() else ()),
+        "verdict": Verdict.WITHIN_TOLERANCE if certified else overall(lines["verdicts"] if shown.any() else ()),
     }
 
 

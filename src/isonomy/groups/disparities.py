@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from isonomy.errors import BadWeight, UsageError, choose, near, refuse_percent, refuse_ratio
+from isonomy.errors import BadWeight, UsageError, choose, near, refuse_percent, require_ratio
 from isonomy.frames import Grouping, Groups, MetricLike, Request, Sample
 from isonomy.frames.expressions import Scalar, flag
 from isonomy.frames.groups import CONDITION, belongs, in_words
@@ -113,7 +113,7 @@ class ComparisonPlan(Plan):
         for both, first, second in self.conflicts():
             yield both, f"{first} not available with {second}; leave one of them out."
         if link.ratio:
-            refuse_ratio(link.name, tolerance)
+            require_ratio(link.name, tolerance)
         if link.name == "odds_ratio" and real:
             yield True, f"scale: 'odds_ratio' needs a 0/1 metric; {real[0]!r} is not one. Use 'ratio' or 'difference'."
         if binary and value is not None:

@@ -229,9 +229,9 @@ class ModelPlan:
         """The lines that a model's metric counts, and what evaluates it."""
         bound, mass = self.measures[i][place], np.asarray(sample.mass, dtype=float)
         request = bound.request
-        own = {role: sample.columns[self.named(role, i)] for role in (*request.binary, *request.numeric)}
-        own |= {role: sample.columns[f"{role} {i} {place}"] for role in request.values}
-        mine = replace(sample, columns=own)
+        columns = {role: sample.columns[self.named(role, i)] for role in (*request.binary, *request.numeric)}
+        columns |= {role: sample.columns[f"{role} {i} {place}"] for role in request.values}
+        mine = replace(sample, columns=columns)
         inside, value, roles = bound.inside(mine), bound.value(mine), {}
         if bound.functional:
             roles = ranked(bound.roles(mine))
@@ -382,8 +382,8 @@ class ModelComparison:
             for part in self.counted:
                 few |= lines & leaves_few(self.groups, part, part[lines][0], minimum)
         small = withheld(self.groups, fewest, few, minimum, rows=self.rows)
-        told = any(hide and group == self.reference for hide, group in zip(small, self.groups, strict=True))
-        if told or (self.reference_n < minimum).any():
+        reference_hidden = any(hide and group == self.reference for hide, group in zip(small, self.groups, strict=True))
+        if reference_hidden or (self.reference_n < minimum).any():
             raise few_in_reference(minimum)
         hidden = ("group", "metric", "candidate")
         columns = {name: value for name, value in self._columns().items() if name not in hidden}

@@ -14,7 +14,7 @@ others           z(b) = (m_G - μ(b)) / se, with μ(b) the mean that lies b from
     population   se² = (1 - sP)² v_G/n_G + s² (1-P)² v_C/n_C + s² (m_G - m_C)² P(1-P)/n, with C the n_C rows outside
                  the group, P its share and n = n_G + n_C
                  with Welch's degrees of freedom; a dozen rows, even normal ones, look skewed, which bends T, or too
-                 skewed for a verdict, and the probability that they do not is a factor
+                 skewed for a verdict: the power is that of a bent T, times the probability that there is a verdict
 
 Rows in clusters of m with an intraclass correlation ρ, each cluster within one group, are worth 1/(1 + (m - 1) ρ) as
 many. T is then compared with F(1, ν) (`inference.designs`), with ν a third of the clusters minus one where their sums
@@ -39,7 +39,7 @@ from isonomy.groups.likelihood.profile import FEW_ROWS, Kind, OnScale, ProfileLi
 from isonomy.groups.options import ScaleName
 from isonomy.inference.decide import Alternative, inside, rejected
 from isonomy.inference.designs import FEWEST
-from isonomy.inference.effect import CALM, FURTHER, HIDDEN, SKEWED, Hypothesis, normal_skewness, unbent
+from isonomy.inference.effect import CALM, FURTHER, HIDDEN, SKEWED, Hypothesis, normal_skewness, unbend
 from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.roots import bisection, root
 from isonomy.numerics.tails import chi2_isf, interval_isf, normal_isf, normal_sf, t_isf, t_sf
@@ -452,17 +452,21 @@ class PlannedComparison:
         low, high = (self._root(delta, end, n, other) / worth for end in (-reach, reach))
         chance, quantile = 0.0, float(t_isf(self.goal.level / 2.0, df))
         for share, skewness in looks:
-            less = float(unbent(quantile, skewness, skewness)) - quantile
-            # Half the time it counts against the verdict; an interval is wider at one end or at the other.
-            away = math.copysign(min(less, abs(low), abs(high)), delta)
-            bent = [(low - less, high), (low, high + less)] if within else [(low - away, high - away), (low, high)]
+            reduction = float(unbend(quantile, skewness, skewness)) - quantile
+            # The skewness counts against the verdict half of the time; it widens an interval at one end only.
+            if within:
+                bent = [(low - reduction, high), (low, high + reduction)]
+            else:
+                shift = math.copysign(min(reduction, abs(low), abs(high)), delta)
+                bent = [(low - shift, high - shift), (low, high)]
             chance += share / 2.0 * sum(self.goal.chance(*ends, df, within=within) for ends in bent)
         return chance
 
     def _looks(self, parts: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-        """How skewed normal rows look, as far as it bends T, each with its probability; too skewed for a verdict: none.
+        """The skewness that normal rows show, as far as it bends T: values, each with its probability.
 
-        A few rows have half of a normal law, by the middles of its lower and its upper half.
+        Probabilities add up to that of a verdict. The skewness of few rows has half of a normal law, which is replaced
+        by the medians of its lower and its upper half.
         """
         spread = [normal_skewness(np.array(n)) * math.sqrt(part**3 / n) for part, n in parts]
         unbiased = [math.sqrt(n * (n - 1.0)) / (n - 2.0) for _, n in parts]

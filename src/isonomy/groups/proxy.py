@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from isonomy.errors import NotEnoughData, UsageError, refuse_percent, refuse_ratio
+from isonomy.errors import NotEnoughData, UsageError, refuse_percent, require_ratio
 from isonomy.frames import Group, Source
 from isonomy.frames.metrics import ERRORS, Measure, Metric, listed, measure
 from isonomy.frames.proxies import GRID, PowerSums, Proxy, ProxyRows, read_proxies
@@ -138,7 +138,7 @@ def flag_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any]) -> P
         raise UsageError(f"metric: {bound.name!r} is not available by probability; rates and means are.")
     refuse_percent(bound.binary and not link.ratio, tolerance)
     if link.ratio:
-        refuse_ratio(link.name, tolerance)
+        require_ratio(link.name, tolerance)
     name = metrics[0].name if isinstance(metrics[0], Metric) else metrics[0]
     lower = name in ERRORS if options["better"] is None else options["better"] == "lower"
     return plan_by_proxy(source, proxy, options, measure=bound, link=link, tolerance=tolerance, lower=lower)
@@ -400,7 +400,7 @@ def decide(
     answers: tuple[Answer, Answer],
     within: BoolArray,
 ) -> dict[str, Any]:
-    """The p-values, the verdicts and the notes, on the groups for which a one-sided estimate shows nothing as well.
+    """The p-values, the verdicts, and the notes, which also name groups for which a one-sided estimate shows nothing.
 
     Beyond a limit, the linear estimate shows nothing that the bracket does not; the weighted estimate never shows that
     a group is *within*.
@@ -594,7 +594,7 @@ class ProxyEvidence(Evidence):
         return phrases.VERDICTS_ALONE if self.ranged else Evidence.movement(self)
 
     def next_steps(self, common: tuple[str, ...]) -> tuple[str, ...]:
-        """By probability, people cannot be compared within factors, and known groups decide what the rows cannot."""
+        """Groups by probability cannot be compared within factors; people with a known group can decide instead."""
         return words.next_steps(self, common) if self.proxy else common
 
     def sensitivity(self, backend: str | None = None) -> Any:

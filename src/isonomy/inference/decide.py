@@ -90,8 +90,8 @@ def overall(verdicts: Sequence[Verdict]) -> Verdict:
     """A violation if there is any; within tolerance if there are verdicts and all of them are; else inconclusive."""
     if Verdict.VIOLATION in verdicts:
         return Verdict.VIOLATION
-    every = bool(verdicts) and all(verdict is Verdict.WITHIN_TOLERANCE for verdict in verdicts)
-    return Verdict.WITHIN_TOLERANCE if every else Verdict.INCONCLUSIVE
+    tolerated = bool(verdicts) and all(verdict is Verdict.WITHIN_TOLERANCE for verdict in verdicts)
+    return Verdict.WITHIN_TOLERANCE if tolerated else Verdict.INCONCLUSIVE
 
 
 def inside(

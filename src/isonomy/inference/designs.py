@@ -376,8 +376,8 @@ def _powers(
 ) -> list[FloatArray]:
     """The fields of a `Spread`.
 
-    Few clusters have a direct part: sums over all clusters of powers of base @ loading come from the moments of its
-    columns, and the entries of the direct part add what they change.
+    Few clusters have a direct part. Sums of powers of base @ loading over all clusters come from the moments of the
+    columns of base; the entries of the direct part then add what they change.
     """
     base, loading, reference = part.base, part.loading, part.reference
     reached, contrasts = reference > 0, part.direct.shape[1]
@@ -387,15 +387,16 @@ def _powers(
     total, beside = direct.data + shared, reference[common.row]
     # Third powers of weights: exact where the rows of a line have equal weights, otherwise too large.
     cube = np.sqrt(square * fourth)
+    # ``either``: the entries of clusters with members or with a direct part.
     if np.array_equal(direct.row, members.row) and np.array_equal(direct.col, members.col):
         through, outside, adding = shared, np.zeros(1), (direct.data != 0) | (members.data != 0)
         either = sparse.coo_array((members.data[adding], (members.row[adding], members.col[adding])), direct.shape)
     else:
         places = [entries.row.astype(np.int64) * contrasts + entries.col for entries in (direct, members)]
         through, outside = _through_base(part, members), np.asarray(~np.isin(*places), dtype=float)
-        either = (abs(part.direct) + part.members).tocoo()  # clusters that add to the contrast, by members or referents
+        either = (abs(part.direct) + part.members).tocoo()
 
-    def over(entries: Matrix, weight: FloatArray, values: FloatArray) -> FloatArray:
+    def over(entries: Matrix, weight: FloatArray, values: FloatArray | BoolArray) -> FloatArray:
         return np.bincount(entries.col, weights=weight[entries.row] * values, minlength=contrasts).astype(float)
 
     second, third = total * total - shared * shared, total * total * total - shared * shared * shared
@@ -418,7 +419,7 @@ def _powers(
 
 
 def _through_base(part: Influence, entries: Matrix) -> FloatArray:
-    """What base @ loading adds at each of the entries."""
+    """The values of base @ loading at the places of the entries."""
     added = np.zeros(entries.row.size)
     for column, loading in zip(part.base.T, part.loading, strict=True):
         added += column[entries.row] * loading[entries.col]
@@ -426,7 +427,7 @@ def _through_base(part: Influence, entries: Matrix) -> FloatArray:
 
 
 def _moments(base: FloatArray, weight: FloatArray, power: int) -> FloatArray:
-    """The weighted sums of the products of every ``power`` columns, 2 or more."""
+    """The weighted sums over lines of the products of any ``power`` columns (2 or more), in all orders."""
     if power == 2:
         return np.asarray(base.T @ (weight[:, None] * base))
     products = [_moments(base, weight * column, power - 1) for column in base.T]

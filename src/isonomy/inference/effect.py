@@ -50,14 +50,14 @@ Limits = tuple[FloatArray, FloatArray]
 # Rows, in squared skewnesses, below which an estimate is too skewed for any verdict. By simulation, the smallest number
 # that holds 0.05 at the edge of a tolerance for lognormal, gamma and exponential metrics in groups of 20 to 500 rows.
 SKEWED = 30.0
-# The same where T is bent by the skewness of all rows (`Bent`); rows of each side that carry its spread, and squared
-# skewnesses of all rows, that this takes. By simulation of gamma (shapes 0.1 and 0.25), exponential, Pareto and
-# lognormal (log-sd 0.7, 1, 1.4) metrics and of such amounts among zeros, in 1 to 40 groups. With 20 rows that carry the
-# spread, amounts among 95 % zeros miss in 0.072 of tables.
+# The same where T is bent by the skewness of all rows (`Bent`), which requires this many rows on each side that carry
+# its spread, and this many squared skewnesses of all rows. By simulation of gamma (shapes 0.1 and 0.25), exponential,
+# Pareto and lognormal (log-sd 0.7, 1, 1.4) metrics and of such amounts among zeros, in 1 to 40 groups. With 20 rows
+# that carry the spread, amounts among 95 % zeros miss in 0.072 of tables.
 REACH, CARRYING, KNOWN = 2.0, 30.0, 10.0
-# A side may be this many times as skewed as all rows. Few rows may look as skewed as normal ones do, in standard errors
-# of these, and count as this many times as skewed as they look: of 10 lognormal rows among normal ones, Welch's t then
-# rejects about 0.07 (0.20 unbent).
+# A side may be this many times as skewed as all rows. The skewness that few rows show may be this many standard errors
+# of that of normal rows, and counts this many times: for 10 lognormal rows among normal ones, Welch's t then rejects
+# about 0.07 of true nulls (0.20 if it is not bent).
 UNLIKE, CALM, HIDDEN = 2.0, 2.5, 1.5
 # The same for a joint test of many groups, in which errors of both signs offset each other.
 SKEWED_JOINTLY = 2.0
@@ -304,61 +304,61 @@ def bend(
     corrected: bool,
     welch: float = 0.0,
 ) -> Bend:
-    """The skewness of each difference, as far as it may be: that of its rows, that of all rows together, or between.
+    """How far T is bent: the skewness of each difference is between that of its rows and that of all rows together.
 
-    ``corrected``: T is a likelihood ratio, which takes the skewness of the rows into account; not if a side has fewer
-    than ``welch`` rows. The law is trusted for differences whose skewness, by that of all rows, leaves them `REACH`
-    squared skewnesses, with at least `CARRYING` rows that carry the spread on either side, by their share ``carrying``
-    of all rows. All rows must be enough to estimate the skewness, and a side may not be much more skewed than they are.
-    It is also trusted for fewer than ``welch`` rows that look no more skewed than normal ones, if the same holds for
-    all groups together and for their references. T is then bent by `HIDDEN` times their skewness.
+    ``corrected``: T is a likelihood ratio, which takes the skewness of the rows into account, unless a side has fewer
+    than ``welch`` rows. The law is trusted for a difference that has at least `REACH` squared skewnesses, by the
+    skewness of all rows, and at least `CARRYING` rows on each side that carry the spread, of which all rows have the
+    share ``carrying``. All rows must be enough to estimate the skewness, and a side may not be much more skewed than
+    they are. The law is also trusted for a side of fewer than ``welch`` rows that look no more skewed than normal ones,
+    if the same holds for all groups together and for their references. T is then bent by `HIDDEN` times their skewness.
     With ``pairs``, differences are those of ``mine`` between the groups of each pair, and the bend of a group is the
     largest of its pairs.
     """
     with np.errstate(all="ignore"):
-        parts = [(mine, 1.0)] if pairs is not None else [(mine, 1.0), (theirs, -1.0)]
-        parts = [(side, sign) for side, sign in parts if np.nansum(side.variance) > 0]
+        parts = [(mine, 1.0, float(mine.rows.size))]
+        if pairs is None:
+            # A reference that all groups share counts once: exchanging a group and its reference changes nothing.
+            parts.append((theirs, -1.0, 1.0))
+        parts = [part for part in parts if np.nansum(part[0].variance) > 0]
         if not parts:
             none = np.zeros((2, mine.rows.size))
             return Bend(none, none, none[0] > 0, none[0] > 0)
-        # A reference that all groups share counts once, so that exchanging a group and its reference changes nothing.
-        times = {1.0: float(mine.rows.size), -1.0: 1.0}
         sums = [
-            times[sign]
-            * np.nanmean([sign * side.third * side.rows**3, side.variance**1.5 * side.rows**2.5, side.rows], 1)
-            for side, sign in parts
+            times * np.nanmean([sign * side.third * side.rows**3, side.variance**1.5 * side.rows**2.5, side.rows], 1)
+            for side, sign, times in parts
         ]
         cubes, scale, rows = np.sum(sums, axis=0)
-        pooled, square = cubes / scale, _pooled_square([side for side, _ in parts])
-        fewest = np.min([side.rows for side, _ in parts], axis=0)
-        calm = np.all([_calm(cubed / spread, total, fewest, alpha, tests) for cubed, spread, total in sums], axis=0)
+        pooled, square = cubes / scale, _pooled_square([side for side, *_ in parts])
+        fewest = np.min([side.rows for side, *_ in parts], axis=0)
+        harmless = np.all([_harmless(a / b, total, fewest, alpha, tests) for a, b, total in sums], axis=0)
         columns = []
-        for side, sign in parts:
+        for side, sign, _ in parts:
             expected = sign * pooled * side.variance**1.5 / np.sqrt(side.rows)
             unbiased = np.sqrt(side.rows * (side.rows - 1.0)) / (side.rows - 2.0)
-            own = np.where(side.rows < welch, HIDDEN * unbiased, 1.0) * side.third
+            apparent = np.where(side.rows < welch, HIDDEN * unbiased, 1.0) * side.third
             wide = np.maximum(side.variance, square / side.rows)
             usual = abs(pooled) * wide**1.5 / np.sqrt(side.rows)
-            low, high = np.minimum(own, expected), np.maximum(own, expected)
+            low, high = np.minimum(apparent, expected), np.maximum(apparent, expected)
             noise = normal_skewness(side.rows) ** 2 * side.variance**3 / side.rows
             columns.append(np.nan_to_num([side.third, low, high, side.variance, usual, wide, noise]))
         if pairs is None:
             total = np.sum(columns, axis=0)
         else:
             first, second = pairs
-            fewest, calm = np.minimum(fewest[first], fewest[second]), calm[first] & calm[second]
-            turned = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0, 1.0])[:, None] * columns[0][[0, 2, 1, 3, 4, 5, 6]]
-            total = columns[0][:, first] + turned[:, second]
+            fewest, harmless = np.minimum(fewest[first], fewest[second]), harmless[first] & harmless[second]
+            third, low, high, *rest = columns[0]
+            total = columns[0][:, first] + np.array([-third, -high, -low, *rest])[:, second]
         third, low, high, variance, usual, wide, noise = total
         third, low, high = (part / variance**1.5 for part in (third, low, high))
         usual = usual / wide**1.5
-        one = np.ones_like(usual)
-        few = calm & (fewest < welch) & (third**2 <= CALM**2 * noise / variance**3)
+        unit = np.ones_like(usual)
+        few = harmless & (fewest < welch) & (third**2 <= CALM**2 * noise / variance**3)
         # The skewness of so few rows could show: that of n rows is at most (n - 2) / √(n - 1).
         few &= (fewest - 2.0) / np.sqrt(fewest - 1.0) > CALM * normal_skewness(fewest)
         trusted = (carrying * fewest >= CARRYING) & (KNOWN * pooled**2 <= rows)
-        trusted &= ~too_skewed(usual, one, alpha, tests, REACH)
-        trusted &= ~(too_skewed(third, one, alpha, tests) & (np.abs(third) > UNLIKE * usual))
+        trusted &= ~too_skewed(usual, unit, alpha, tests, REACH)
+        trusted &= ~(too_skewed(third, unit, alpha, tests) & (np.abs(third) > UNLIKE * usual))
         base = np.where(corrected & (fewest >= welch), third, 0.0)
         level = np.stack([-low, high])
         excess, level = np.maximum(level + np.stack([base, -base]), 0.0), np.maximum(level, 0.0)
@@ -369,14 +369,14 @@ def bend(
     return Bend(excess, level, trusted | few, few)
 
 
-def _calm(skewness: float, total: float, rows: FloatArray, alpha: float, tests: int) -> BoolArray:
-    """Whether the skewness of ``total`` rows may be none, or is too small to matter for so many rows of a group."""
+def _harmless(skewness: float, total: float, rows: FloatArray, alpha: float, tests: int) -> BoolArray:
+    """Whether the skewness of ``total`` rows may be 0 in truth, or is too small to matter for a group of ``rows``."""
     noise = abs(skewness) <= CALM * normal_skewness(np.array(total))
     return noise | ~too_skewed(skewness / np.sqrt(rows), np.ones_like(rows), alpha, tests)
 
 
 def normal_skewness(rows: FloatArray) -> FloatArray:
-    """The standard error of the skewness of normal rows."""
+    """The standard error of the sample skewness of so many normal rows."""
     return np.asarray(np.sqrt(6.0 * (rows - 2.0) / ((rows + 1.0) * (rows + 3.0))))
 
 
@@ -405,11 +405,11 @@ class Bent(Wrapper):
 
     def interval(self, critical: npt.ArrayLike) -> Limits:
         level = np.sqrt(np.broadcast_to(np.asarray(critical, dtype=float), self.value.shape))
-        above, below = np.square(unbent(level, self.excess, self.level))
+        above, below = np.square(unbend(level, self.excess, self.level))
         return self.inner.interval(above)[0], self.inner.interval(below)[1]
 
 
-def unbent(root: FloatArray | float, excess: FloatArray | float, level: FloatArray | float) -> FloatArray:
+def unbend(root: FloatArray | float, excess: FloatArray | float, level: FloatArray | float) -> FloatArray:
     """The root of T that `Bent` turns into ``root``."""
     reached = root + level / 6.0
     rest = np.cbrt(1.0 - excess * reached)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Unpac
 
 import numpy as np
 
-from isonomy.errors import DataError, MissingRole, UnknownOption, UsageError, refuse_percent, refuse_ratio
+from isonomy.errors import DataError, MissingRole, UnknownOption, UsageError, refuse_percent, require_ratio
 from isonomy.frames import Group, Grouping, Groups, MetricLike, Request
 from isonomy.frames.expressions import Scalar
 from isonomy.frames.groups import CONDITION
@@ -276,30 +276,30 @@ class Monitor:
                 )
         arguments = _DEFAULTS | self._options | {"data": data, "rows": self._reading}
         plan, _, record = open_call("monitor", MonitorPlan, arguments)
-        asked = dict(record().options)
-        self._refuse_changes(asked)
+        options = dict(record().options)
+        self._refuse_changes(options)
         tally = read(plan, batch)
         for known in state.current:
             if tally.fingerprint and known.fingerprint == tally.fingerprint:
                 raise DataError(
                     f"data: these are the rows of batch {known.id!r} again (same fingerprint). A batch counts once."
                 )
-        if state.batches and not state.current and self._changed(asked):
+        if state.batches and not state.current and self._changed(options):
             state.put_away()
         add_batches(state, plan, tally, note)
-        state.question = asked
+        state.question = options
         return self.result()
 
-    def _changed(self, asked: Mapping[str, Any]) -> list[str]:
+    def _changed(self, options: Mapping[str, Any]) -> list[str]:
         """The options that decide what is tested, and differ from those with which batches were counted."""
         before = self._state.question
-        return [name for name in before if name not in FREE and _plain(before[name]) != _plain(asked.get(name))]
+        return [name for name in before if name not in FREE and _plain(before[name]) != _plain(options.get(name))]
 
-    def _refuse_changes(self, asked: Mapping[str, Any]) -> None:
-        for name in self._changed(asked) if self._state.current else ():
+    def _refuse_changes(self, options: Mapping[str, Any]) -> None:
+        for name in self._changed(options) if self._state.current else ():
             raise UsageError(
                 f"{name}: the monitor was started with {self._state.question[name]!r}, this call says "
-                f"{asked.get(name)!r}. An option chosen after looking voids the error rate; restart the monitor to "
+                f"{options.get(name)!r}. An option chosen after looking voids the error rate; restart the monitor to "
                 "begin again with another."
             )
 
@@ -405,7 +405,7 @@ class MonitorPlan(Plan):
         empty = isinstance(reference, Mapping) and not reference
         yield empty, 'reference: an empty mapping; give for instance {"race": "Caucasian"}.'
         if self.ratio:
-            refuse_ratio(scale, tolerance)
+            require_ratio(scale, tolerance)
             centers = self.center.values() if isinstance(self.center, Mapping) else [self.center]
             yield (
                 any(center is not None and center <= 0 for center in centers),
@@ -486,7 +486,7 @@ class MonitorPlan(Plan):
 
     @property
     def counted(self) -> tuple[Request, ...]:
-        """The requests of 0/1 metrics, unless they are made by person and therefore not shared."""
+        """The requests of 0/1 metrics that can be shared: none if rows are clustered, which are read by person."""
         pairs = zip(self.metric_requests, self.measures, strict=True)
         return tuple(request for request, bound in pairs if bound.binary and self.source.cluster is None)
 
@@ -995,7 +995,7 @@ class MonitorResult(Evidence):
         return replace(hidden, **small)
 
     def published(self, minimum: int, also: Any = ()) -> Self:
-        """As in `Evidence`. What was published after the look before is not known here, so a note says what follows."""
+        """As in `Evidence`, with a note if the last batch has few rows of a group: the look before may be published."""
         result = Evidence.published(self, minimum, also)
         first = {0, *self.restarts}  # the looks before which nothing was published
         last = self.batch_n[-1:, np.isfinite(result.n)] if len(self.batch_names) - 1 not in first else np.zeros(1)

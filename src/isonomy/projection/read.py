@@ -327,8 +327,8 @@ class RowsByPasses:
         if not (rest or zeros):
             where = reduce(or_, inside)
         sums, cell = self._pass(keys, {"total": either(distance.is_finite(), distance, 0.0)}, where)
-        every = self.cells.count
-        if zeros and not np.allclose(total(cell, sums.mass, every.size), every, rtol=1e-9, atol=0.5):
+        expected = self.cells.count
+        if zeros and not np.allclose(total(cell, sums.mass, expected.size), expected, rtol=1e-9, atol=0.5):
             raise DataError("data: the table changed between two passes; audit a copy that does not change.")
         bins = sums.columns["bin"].astype(np.intp)
         binned = bins != _NOWHERE

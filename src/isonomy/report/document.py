@@ -200,12 +200,12 @@ class Document:
     def questions(self) -> list[list[Entry]]:
         """The entries, with those together that ask the same question of the same rows on different scales and come to
         the same verdict."""
-        asked: list[tuple[object, list[Entry]]] = []
+        questions: list[tuple[object, list[Entry]]] = []
         for entry in self.entries:
-            same = [entries for key, entries in asked if key == entry.asked]
+            same = [entries for key, entries in questions if key == entry.asked]
             scales = [entries for entries in same if entry.scale not in [other.scale for other in entries]]
             if scales and entry.scale is not None:
                 scales[0].append(entry)
             else:
-                asked.append((entry.asked, [entry]))
-        return [entries for _, entries in asked]
+                questions.append((entry.asked, [entry]))
+        return [entries for _, entries in questions]

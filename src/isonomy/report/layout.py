@@ -91,16 +91,16 @@ class Section:
         sentences = (*self.leads, *self.findings, *self.warnings, *self.limits, *self.steps, *assumed)
         headings = [column.heading for _, table, _ in self.tables for column in table.columns]
         about = (self.heading, self.question, self.gloss, self.example, self.null, self.sentence, self.entry.badge)
-        every = (*about, *sentences, *headings, *dict(self.facts))
-        return " ".join(map(str, every))
+        parts = (*about, *sentences, *headings, *dict(self.facts))
+        return " ".join(map(str, parts))
 
 
 def refer_back(sections: Sequence[Section]) -> None:
     """Print limits, assumptions, method and references once: later questions refer to the first that has them."""
-    seen: dict[object, int] = {}
+    methods: dict[object, int] = {}
     for part in sections:
         method = (part.limits, part.assumptions, part.method, part.references)
-        if part.method and (first := seen.setdefault(method, part.number)) != part.number:
+        if part.method and (first := methods.setdefault(method, part.number)) != part.number:
             part.like = first
 
 

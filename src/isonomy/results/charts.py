@@ -161,9 +161,9 @@ def _nulls(base: alt.Chart, equal: float | None, low: FloatArray, high: FloatArr
     return marks
 
 
-def of_all(drawn: int, every: int, what: str) -> str:
+def of_all(drawn: int, total: int, what: str) -> str:
     """', 8 of 12 categories' if not all are drawn; the table has them all."""
-    return "" if drawn == every else f", {drawn:,} of {every:,} {what}"
+    return "" if drawn == total else f", {drawn:,} of {total:,} {what}"
 
 
 def rule(axis: str, at: float = 0.0) -> alt.Chart:
@@ -173,8 +173,8 @@ def rule(axis: str, at: float = 0.0) -> alt.Chart:
 
 def _clipped(numbers: Sequence[FloatArray], reach: float, *, ratio: bool) -> tuple[FloatArray, FloatArray]:
     """The ends of the intervals, clipped at the edges of the chart if they are infinite (for ratios, also 0)."""
-    every = np.concatenate([*numbers, [float(ratio)]])
-    finite = every[np.isfinite(every) & ((every > 0) | (not ratio))]
+    ends = np.concatenate([*numbers, [float(ratio)]])
+    finite = ends[np.isfinite(ends) & ((ends > 0) | (not ratio))]
     margin = 0.1 * (float(np.ptp(finite)) or 1.0)
     left, right = max(float(finite.min()) - margin, -reach), min(float(finite.max()) + margin, reach)
     if ratio:

@@ -183,8 +183,8 @@ def hide_lines(columns: Mapping[str, Any], small: BoolArray) -> dict[str, Any]:
         else:
             hidden[name] = values & ~small if values.dtype == bool else np.where(small, np.nan, values)
         if name.endswith("adjusted_pvalue"):  # adjusting may give several lines the number of a withheld one
-            told = values[..., small]
-            hidden[name] = np.where(np.isin(values, told[told < 1]), np.nan, hidden[name])
+            withheld_values = values[..., small]
+            hidden[name] = np.where(np.isin(values, withheld_values[withheld_values < 1]), np.nan, hidden[name])
     return hidden
 
 

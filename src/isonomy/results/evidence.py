@@ -174,8 +174,8 @@ class Evidence(ABC):
             values |= {"clusters": self.design.clusters, "effective_clusters": self.design.effective}
             values["design_effect"] = self.design.effect
         keys = {name: values.pop(name) for name in KEYS[: KEYS.index("group")] if name in values}
-        every = {**keys, "group": labels, **values}
-        columns = {name: v if np.ndim(v) else np.full(len(labels), v) for name, v in every.items() if v is not None}
+        numbers = {**keys, "group": labels, **values}
+        columns = {name: v if np.ndim(v) else np.full(len(labels), v) for name, v in numbers.items() if v is not None}
         hidden = [status is Status.SUPPRESSED for status in self.status]
         if any(hidden):  # neither yes nor no may be printed about a withheld line
             for name, v in columns.items():

@@ -276,13 +276,13 @@ LARGEST = 500_000_000  # bytes of a file that is read whole
 
 
 def read(path: Path) -> str:
-    """The text of a file; raises `OSError` or `ValueError` if it has no end, or is not text."""
+    """The text of a file; raises `OSError` or `ValueError` if it cannot be read, may have no end, or is not text."""
     if path.is_char_device() or path.is_block_device():
         raise ValueError("it is a device, not a file")
     with path.open("rb") as file:
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
-        raise ValueError(f"larger than {LARGEST:,} bytes")
+        raise ValueError(f"it is larger than {LARGEST:,} bytes")
     return content.decode("utf-8-sig")
 
 

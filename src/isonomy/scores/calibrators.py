@@ -70,7 +70,10 @@ class GroupEstimator(Renamed):
             )
 
     def _fit_groups(self, columns: Columns, vote: Votes, fit: Callable[[IntArray], Map]) -> None:
-        """``fit`` returns the function of the rows it is given; rows without a vote are left out."""
+        """Fit the function of everybody, and that of each group with at least ``min_size`` votes.
+
+        ``fit`` returns the function of the rows with these numbers; rows without a vote are left out.
+        """
         counted = vote.weighted > 0
         if not counted.any():
             raise ValueError("sample_weight: every weight is zero; nothing is left to fit.")
@@ -84,7 +87,7 @@ class GroupEstimator(Renamed):
         self.pooled_groups_ = tuple(key for key in columns.keys if key not in self.calibrators_)
 
     def _predict_groups(self, columns: Columns, scores: FloatArray) -> FloatArray:
-        """Predictions group by group; warns about groups not seen in fit, which get the function of everybody."""
+        """Predictions group by group; warns about groups that ``fit`` did not have: they get everybody's function."""
         unknown = [key for key in columns.keys if key not in set(self.groups_)]
         if unknown:
             warnings.warn(words.unseen_groups(unknown, "pooled"), UserWarning, stacklevel=3)
@@ -130,8 +133,8 @@ class ScoredByModel(GroupEstimator):
             features: object = np.delete(table, [int(column) % table.shape[1] for column in taken], axis=1)
         else:
             named = {column if isinstance(column, str) else frame.columns[column] for column in taken}
-            seen = [str(name) for name in getattr(self, "feature_names_in_", frame.columns)]
-            features = frame.select([name for name in seen if name not in named]).to_native()
+            fit_names = [str(name) for name in getattr(self, "feature_names_in_", frame.columns)]
+            features = frame.select([name for name in fit_names if name not in named]).to_native()
         score = self._out_of_fold(features, y, sample_weight, columns.user) if reset else self._responses(features)
         return replace(columns, numbers=score[:, None])
 

@@ -291,10 +291,8 @@ def under_weights(table: VoteMoments, pair: Pair, plan: CompositePlan) -> dict[s
     smoother = Smoother(grid, bandwidth.widths(grid), 0)
     pooled = comparisons.pool(table, pair, bandwidth)
     near = comparisons.supported(table, pair, pooled, smoother, comparisons.fit_curves(table, smoother))
-    contrast, path = (
-        comparisons.orthogonal(table, pair, pooled, smoother),
-        comparisons.walk(table, pair, pooled, alpha=plan.alpha),
-    )
+    contrast = comparisons.orthogonal(table, pair, pooled, smoother)
+    path = comparisons.walk(table, pair, pooled, alpha=plan.alpha)
     covariance, effect = contrast.law(table, pair, near, plan.alpha)
     usable = np.isfinite(np.diagonal(covariance))
     low, high = effect.band(tails.normal_isf(plan.alpha, sides="one"))
@@ -370,7 +368,7 @@ def jointly(votes: RowVotes, plan: CompositePlan) -> dict[str, Any]:
     lines = np.ones(vote.size) if votes.lines is None else votes.lines
 
     def by_person(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """What each independent person adds to some sums, and how many people with a vote add the same."""
+        """What each person adds to the sums of the columns, and how many people with a vote add the same."""
         if votes.user is None:
             return values * (vote / lines)[:, None], lines * (vote > 0)
         people = np.column_stack([np.bincount(votes.user, vote * column) for column in values.T])
@@ -379,15 +377,15 @@ def jointly(votes: RowVotes, plan: CompositePlan) -> dict[str, Any]:
     scaled = (scores - vote @ scores) / np.maximum(scores.std(axis=0), 1e-12)
     products = [scaled[:, [k]] * scaled[:, k:] for k in range(len(names))]
     basis = np.column_stack([np.ones(vote.size), scaled, *products])
-    gaps, binary = (outcomes - scores).T, np.all(outcomes * (1 - outcomes) == 0, axis=0)
-    alphas = [None if each else plan.alpha for each in binary]
-    pvalues = np.array(
-        [hotelling(*by_person(gap[:, None] * basis), alpha=a) for gap, a in zip(gaps, alphas, strict=True)]
-    )
+    binary = np.all(outcomes * (1 - outcomes) == 0, axis=0)
+    tested = [
+        hotelling(*by_person(gap[:, None] * basis), alpha=None if rate else plan.alpha)
+        for gap, rate in zip((outcomes - scores).T, binary, strict=True)
+    ]
     share, people = by_person(np.ones((vote.size, 1)))
     mean = vote @ outcomes
     cases = np.minimum(mean, 1.0 - mean) / float(people @ share[:, 0] ** 2)
-    pvalues[binary & (cases < CASES * basis.shape[1])] = np.nan
+    pvalues = np.where(binary & (cases < CASES * basis.shape[1]), np.nan, tested)
     decided = conclude(pvalues, alpha=plan.alpha, adjust="holm")
     tests = zip(names, decided.adjusted.tolist(), decided.verdicts, strict=True)
     bread = np.linalg.pinv((scores * vote[:, None]).T @ scores)
@@ -397,8 +395,8 @@ def jointly(votes: RowVotes, plan: CompositePlan) -> dict[str, Any]:
         return columns
     weight, outcome = plan.composites[0], outcomes @ plan.composites[0]
     best = slopes @ weight
-    covariance, _ = spread(*by_person((outcome - scores @ best)[:, None] * scores))
-    # The best weights leave errors that no score predicts; so do the weights in production under the null hypothesis.
+    covariance, _ = sum_covariance(*by_person((outcome - scores @ best)[:, None] * scores))
+    # No score predicts the errors of the best weights, nor those of the weights in production if they are the best.
     sums = by_person((outcome - scores @ weight)[:, None] * scores)
     pvalue = hotelling(*sums, alpha=None if binary.all() else plan.alpha)
     error, better_error = (float(vote @ (outcome - scores @ w) ** 2) for w in (weight, best))
@@ -410,22 +408,23 @@ def jointly(votes: RowVotes, plan: CompositePlan) -> dict[str, Any]:
 def hotelling(values: FloatArray, people: FloatArray, alpha: float | None = None) -> float:
     """P-value of "the expectations are zero" for independent people, by Hotelling's law; NaN if they are too few.
 
-    ``people``: how many have each line of ``values``. ``alpha``: NaN also if a sum is too skewed for any law at it.
+    ``people``: how many people have each line of ``values``. With ``alpha``, the p-value is also NaN if a sum is too
+    skewed for a test at this level.
     """
     n, second, third = float(people.sum()), people @ values**2, people @ values**3
     if n < USERS * values.shape[1] or (alpha is not None and too_skewed(third, second, alpha).any()):
         return np.nan
-    (covariance, rank), sums = spread(values, people), people @ values
+    (covariance, rank), sums = sum_covariance(values, people), people @ values
     if not rank:  # every outcome equals its score
         return np.nan
     square = float(sums @ np.linalg.pinv(covariance, rcond=1e-10, hermitian=True) @ sums)
     return float(special.fdtrc(rank, n - rank, square * (n - rank) / (rank * (n - 1))))
 
 
-def spread(values: FloatArray, people: FloatArray) -> tuple[FloatArray, int]:
-    """The covariance of sums over people whose values have the expectation zero, and its rank.
+def sum_covariance(values: FloatArray, people: FloatArray) -> tuple[FloatArray, int]:
+    """The covariance of the sums of ``values`` over people if their expectations are zero, and its rank.
 
-    Values are divided by 1 - leverage (HC3): a few people far out otherwise raise the sums more than their covariance.
+    Values are divided by 1 - leverage (HC3). Otherwise a few outlying people move the sums more than their covariance.
     """
     gram = (values.T * people) @ values
     inverse, roots = np.linalg.pinv(gram, rcond=1e-10, hermitian=True), np.linalg.eigvalsh(gram)
@@ -439,7 +438,7 @@ def spread(values: FloatArray, people: FloatArray) -> tuple[FloatArray, int]:
 
 def decide(columns: Mapping[str, Any], orders: Sequence[Reversal], plan: CompositePlan) -> dict[str, Any]:
     """All pairs of all tables adjusted together; the p-value of a pair is already for all weights."""
-    adjusted, verdicts = conclude_parity(columns, orders, plan, every=False)
+    adjusted, verdicts = conclude_parity(columns, orders, plan, complete=False)
     status = line_status(columns["disparity"], columns["pvalues"])
     return {"status": status, "adjusted_pvalue": adjusted, **verdicts}
 

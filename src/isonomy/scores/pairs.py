@@ -35,7 +35,7 @@ def pair_lines(
 ) -> dict[str, Any]:
     """The columns about the groups of each line, ``repeats`` lines for each pair.
 
-    ``numbers`` (G, repeats): what each group has of its own, for either side.
+    ``numbers`` (G, repeats): columns of groups, each of which becomes two, about the group and about its reference.
     """
     first, second = np.repeat(np.array(pairs), repeats, axis=0).T
     opposite = tuple(table.groups[g] for g in second)
@@ -68,7 +68,7 @@ def pair_starts(tables: Sequence[str], groups: Sequence[Group], opposite: Sequen
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OrderedPlan(ScorePlan):
-    """A plan whose question is also about the order of scores."""
+    """The plan of a question that also tests whether outcomes rise with the score."""
 
     order: bool | float | None
 
@@ -103,18 +103,18 @@ class Reversal:
 
 
 def conclude_parity(
-    columns: Mapping[str, Any], orders: Sequence[Reversal], plan: OrderedPlan, *, every: bool
+    columns: Mapping[str, Any], orders: Sequence[Reversal], plan: OrderedPlan, *, complete: bool
 ) -> tuple[FloatArray, dict[str, Any]]:
     """Parity is both: equal outcomes, and scores in order. Holm's method over all pairs, and over all tables' orders.
 
     Each p-value is divided by its part's share of alpha, so that both are compared with alpha and together are wrong at
     most that often; if the order is not tested, the differences have all of alpha. A pair is within tolerance if all
-    its pointwise intervals (with ``every``, none of which may be unknown) lie inside, by two one-sided tests at every
-    score; an order is if every reversal was shown to be at most the tolerance. Returns the adjusted p-value of each
-    line's pair, and the verdicts.
+    its pointwise intervals lie inside (two one-sided tests at every score); with ``complete``, all must be known. An
+    order is within tolerance if every reversal was shown to be at most the tolerance. Returns the adjusted p-value of
+    the pair of each line, and the verdicts.
     """
     starts, alpha = pair_starts(columns["tables"], columns["groups"], columns["opposite"]), plan.alpha
-    least, most = (np.minimum, np.maximum) if every else (np.fmin, np.fmax)
+    least, most = (np.minimum, np.maximum) if complete else (np.fmin, np.fmax)
     ends = least.reduceat(columns["pointwise_low"], starts), most.reduceat(columns["pointwise_high"], starts)
     pairs = conclude(
         np.minimum(columns["pair_pvalue"][starts] / (1 - ORDER if orders else 1.0), 1.0),
@@ -134,11 +134,11 @@ def conclude_parity(
         for test, p, verdict in zip(orders, ordered.adjusted, ordered.verdicts, strict=True)
     )
     pair = np.repeat(np.arange(starts.size), np.diff(starts, append=len(columns["tables"])))
-    verdicts = {
+    return pairs.adjusted[pair], {
         "verdicts": tuple(pairs.verdicts[k] for k in pair),
         "verdict": overall([*pairs.verdicts, *ordered.verdicts]),
+        "orders": tests,
     }
-    return pairs.adjusted[pair], {**verdicts, "orders": tests}
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -348,7 +348,7 @@ def band(
 
 def decide(columns: Mapping[str, Any], orders: Sequence[Reversal], plan: ParityPlan) -> dict[str, Any]:
     # Every score of a given grid has to be within the tolerance; of the default grid only those that are known.
-    adjusted, verdicts = conclude_parity(columns, orders, plan, every=plan.points is not None)
+    adjusted, verdicts = conclude_parity(columns, orders, plan, complete=plan.points is not None)
     status = line_status(columns["disparity"], columns["se"])
     return {"status": status, "pair_adjusted_pvalue": adjusted, **verdicts}
 

@@ -229,7 +229,7 @@ def read_sums(rows: ScoreRows, axis: Axis | None = None) -> ScoreSums:
         return _by_workers(rows, axis)
     number = source.cells(rows.checks).rows if source.lazy else round(float(sums_at(source.frame, {}, {})[COUNT]))
     if number <= HELD:
-        return _held(rows, axis)
+        return _sum_rows(rows, axis)
     axis = axis or axis_of(source.complete_rows({SCORE: rows.score, OUTCOME: rows.outcome}))
     checks = source.cells(rows.checks)
     known = [compared(partition)[0] for partition in checks.partitions]
@@ -237,7 +237,7 @@ def read_sums(rows: ScoreRows, axis: Axis | None = None) -> ScoreSums:
     products = [Products(len(groups), binary=binary) for groups in known] if rows.person is not None else None
     parts = split(source.frame, rows.person or rows.score, -(-number // HELD))
     read = [
-        _held(replace(rows, source=source.derived(part)), axis, known, products)
+        _sum_rows(replace(rows, source=source.derived(part)), axis, known, products)
         for part in tracked(parts, "Part of the rows", len(parts), bar=False)
     ]
     tables = [reduce(add, part) for part in zip(*(sums.tables for sums in read), strict=True)]
@@ -332,15 +332,15 @@ def read_votes(rows: ScoreRows, numeric: Mapping[str, str | nw.Expr]) -> RowVote
     return RowVotes(columns, partitions, vote, lines, user, number, dropped)
 
 
-def _held(
+def _sum_rows(
     rows: ScoreRows,
     axis: Axis | None,
     known: Sequence[tuple[Group, ...]] | None = None,
     products: Sequence[Products] | None = None,
 ) -> ScoreSums:
-    """The sums of a table that fits into memory, or of a part of one, whose groups are ``known``.
+    """The sums of a table that fits into memory.
 
-    A part adds its products to those of the others.
+    Of a part of a larger table, the groups of the table are ``known``, and the part adds its products to ``products``.
     """
     votes = read_votes(rows, rows.checks.numeric)
     score, outcome = votes.numbers["score"], votes.numbers["outcome"]
@@ -354,8 +354,8 @@ def _held(
         if products is not None:
             tables.append(VoteMoments.from_rows(*table, products=products[number]))
         elif votes.user is not None and codes.size > MANY and len(groups) <= FEW:
-            own = Products(len(groups), binary=binary)
-            tables.append(VoteMoments.from_rows(*table, products=own).with_products(own))
+            sums = Products(len(groups), binary=binary)
+            tables.append(VoteMoments.from_rows(*table, products=sums).with_products(sums))
         else:
             tables.append(VoteMoments.from_rows(*table))
     return ScoreSums(tuple(tables), votes.rows, votes.dropped)

@@ -657,7 +657,7 @@ class ThresholdsResult(Evidence):
         columns: dict[str, Sequence[object] | AnyArray] = {}
         for name, values in whole.items():
             if name == "rate_before":
-                columns |= {name: values for name, (values, *_) in self.metric_columns().items()}
+                columns |= {key: numbers for key, (numbers, *_) in self.metric_columns().items()}
             if drawn or not name.startswith(("lottery", "probability")):
                 columns[name] = values
         return columns

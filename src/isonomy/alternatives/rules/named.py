@@ -372,11 +372,12 @@ def selection_rule(
             "not its class), or a callable rule(training) -> algorithm."
         )
     rule: Any = given
+    name = str(getattr(rule, "name", getattr(rule, "__name__", type(rule).__name__)))
     if group_aware and not getattr(rule, "group_aware", False):
         if not hasattr(rule, "group_aware"):
             raise UsageError(
-                "rule: isonomy.group_aware is for rules by name, estimators and rule objects; a rule of your own has "
-                "the group in training.people.group."
+                f"rule: {name!r} is not allowed in isonomy.group_aware, which takes rules by name, estimators and rule "
+                "objects; leave group_aware out and use training.people.group in the rule."
             )
         rule = replace(rule, group_aware=True)
-    return rule, str(getattr(rule, "name", getattr(rule, "__name__", type(rule).__name__)))
+    return rule, name

@@ -318,12 +318,12 @@ def statuses(moments: ArmMoments, formula: Formula, law: Fieller, known: FloatAr
     return tuple(conditions[i][1] for i in first)
 
 
-def _added(
+def _line_sums(
     lines: ExperimentRows, formula: Formula, moments: ArmMoments
 ) -> tuple[FloatArray, list[FloatArray], FloatArray]:
-    """The bottom of each group's error, and what a unit of each line's mass adds to sums.
+    """The bottom of each group's error, and what a unit of mass in each line adds to sums.
 
-    First to the top and bottom of its group's error, then to the totals over groups of size times top and size times
+    These are the top and bottom of its group's error, and the totals over groups of size times top and size times
     bottom.
     """
     ((group, _),), size = lines.groups, moments.n.sum(-1)
@@ -339,7 +339,7 @@ def under_design(errors: Errors, lines: ExperimentRows, formula: Formula, moment
     ``lines`` has one partition alone, with its design; ``errors`` are those without the design.
     """
     ((group, groups),), usable, rest = lines.groups, errors.in_rest, errors.rest
-    bottom, parts, added = _added(lines, formula, moments)
+    bottom, parts, added = _line_sums(lines, formula, moments)
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.nan_to_num((parts[0] - errors.error.value[group] * parts[1]) / bottom[group])
         total = total_of_others(moments.n.sum(-1), usable) * rest.bottom
@@ -364,7 +364,7 @@ def whole_under_design(errors: Errors, lines: ExperimentRows, formula: Formula, 
     ((group, _),), size = lines.groups, moments.n.sum(-1)
     whole = all_groups(errors.error, size, errors.usable)
     with np.errstate(divide="ignore", invalid="ignore"):
-        answered = np.nan_to_num(_added(lines, formula, moments)[2] * errors.usable[group][:, None])
+        answered = np.nan_to_num(_line_sums(lines, formula, moments)[2] * errors.usable[group][:, None])
         influence = (answered[:, 0] - whole.value * answered[:, 1]) / (whole.bottom * size[errors.usable].sum())
     law = law_by_arm(lines, Influence.from_values(np.nan_to_num(influence)), whole.standard_error**2)[0]
     return under(whole, law)

@@ -223,8 +223,8 @@ def correction(strategy: AnyStrategy, detected: Detected, alpha: float = 0.05) -
             if isinstance(strategy, str):
                 chosen = rule(samples, se[known])
             else:
-                each = samples.reshape(-1, samples.shape[-1])
-                chosen = np.asarray([rule(sample, se[known]) for sample in each], dtype=float).reshape(samples.shape)
+                lines = samples.reshape(-1, samples.shape[-1])
+                chosen = np.asarray([rule(sample, se[known]) for sample in lines], dtype=float).reshape(samples.shape)
         except Exception as problem:  # whatever a caller's function raises
             raise UsageError(
                 f"strategy: {name_of(rule)} raised {type(problem).__name__}: {problem}; {takes}"
@@ -364,13 +364,13 @@ class NormalErrors:
         whole, split = law.standard_error / np.sqrt(2) * noise
         total = np.zeros(len(whole))
         for half in (split, -split):
-            found, held = share * law.value + whole + half, share * law.value + whole - half
-            amount = correction(strategy, Detected(found, law.standard_error, law.df), alpha)
+            first, second = share * law.value + whole + half, share * law.value + whole - half
+            amount = correction(strategy, Detected(first, law.standard_error, law.df), alpha)
             moved = amount @ others
             if self.one_factor:
                 error = np.sqrt(law.standard_error**2 @ others**2)
-                moved = correction(strategy, Detected(found @ others, error, law.df), alpha)
-            bias = (held - held @ others)[:, : self.named]
+                moved = correction(strategy, Detected(first @ others, error, law.df), alpha)
+            bias = (second - second @ others)[:, : self.named]
             total += (bias**2 - (bias - (amount - moved)[:, : self.named]) ** 2).sum(-1)
         return total / 2
 

@@ -301,8 +301,8 @@ class Solver:
                 base[reached] = (value[reached] - np.average(value[reached], weights=mass)) / mass.sum()
         return Influence.from_groups(codes, within, groups, base[:, None], np.full((1, groups), -1.0), reached)
 
-    def influence_alone(self, side: Side) -> Influence:
-        """The influence of each line on the metric of its group, whatever that is compared with."""
+    def metric_influence(self, side: Side) -> Influence:
+        """The influence of each line on the metric of its group, without the reference."""
         codes = np.where(self.sums.mass > 0, side.partition.codes, -1)
         with np.errstate(all="ignore"):
             within = (self.sums.value - side.means.mean[codes]) / side.means.n[codes]
@@ -379,7 +379,7 @@ class Solver:
         if by_rows and self.reference.to is To.REST and self.reference.joint and isinstance(side.means, Real):
             rest = side.means.rest()
             if all(part.moments.usable[:groups].all() for part in (side.means, rest)):  # no need to read the rows again
-                return _rows_contribute(side.means, groups, 1.0), _rows_contribute(rest, groups, -1.0)
+                return _contribution(side.means, groups, 1.0), _contribution(rest, groups, -1.0)
         # A standardized difference has the law of the difference, which needs less memory.
         plain = replace(self, sigma=None) if codes.size * groups > ENTRIES else self
         influence = plain.influence(side)
@@ -563,8 +563,8 @@ class Solver:
         return parts
 
 
-def _rows_contribute(means: Real | Rest, groups: int, sign: float) -> Contribution:
-    """What independent rows contribute to a difference of means, which are multiplied by ``sign``."""
+def _contribution(means: Real | Rest, groups: int, sign: float) -> Contribution:
+    """What independent rows contribute to the errors of differences in which their means have this ``sign``."""
     n, third, variance = means.n[:groups], means.moments.central(3)[:groups], means.variance[:groups]
     return Contribution.of_rows(sign * third / n**2, variance / n, n)
 
@@ -617,7 +617,12 @@ def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: i
     comparable people have no law for skewed differences, nor has a likelihood that the call chose.
     """
     third, variance, narrow, df = np.tile([[0.0], [1.0], [1.0], [np.inf]], tested.size)
-    law = Bend(*np.zeros((2, 2, tested.size)), *np.zeros((2, tested.size), dtype=bool))
+    law = Bend(
+        excess=np.zeros((2, tested.size)),
+        level=np.zeros((2, tested.size)),
+        trusted=np.zeros(tested.size, dtype=bool),
+        few=np.zeros(tested.size, dtype=bool),
+    )
     lacking = np.zeros(tested.size, dtype=bool)
     start = 0
     for solver in solvers:
@@ -675,7 +680,7 @@ def metric_limits(solvers: Sequence[Solver], alpha: float) -> tuple[FloatArray, 
     for solver in solvers:
         start, totals = 0, None
         if solver.sums.design is not None:  # all groups in one pass over the clusters
-            alone = list(map(solver.influence_alone, solver.sides))
+            alone = list(map(solver.metric_influence, solver.sides))
             every = np.ones(stacked([solver], "status").size, dtype=bool)
             totals = spread(solver.sums.design, Influence.join(alone, every))
         for side in solver.sides:

@@ -200,10 +200,10 @@ def _likelihood(parts: Sequence[Rows], beta: FloatArray) -> tuple[float, FloatAr
         for begin in range(0, y.size, BLOCK):
             block, weight = x[begin : begin + BLOCK], w[begin : begin + BLOCK]
             sign = 2.0 * y[begin : begin + BLOCK] - 1.0
-            seen = expit(sign * (block @ beta))  # the probability of what was seen
-            score += float(weight @ np.log(np.maximum(seen, np.finfo(float).tiny)))
-            gradient += (weight * sign * (1.0 - seen)) @ block
-            information += (block * (weight * seen * (1.0 - seen))[:, None]).T @ block
+            probability = expit(sign * (block @ beta))  # of the value that was observed
+            score += float(weight @ np.log(np.maximum(probability, np.finfo(float).tiny)))
+            gradient += (weight * sign * (1.0 - probability)) @ block
+            information += (block * (weight * probability * (1.0 - probability))[:, None]).T @ block
     return score, gradient, information
 
 
@@ -280,11 +280,11 @@ def compare(
     members, binary = np.flatnonzero(group), others.binary
     lines, n = np.concatenate([members, others.lines]), members.size
     y1, w1, y0, w0 = value[members], mass[members], others.y, others.w
-    own = float(w1 @ y1 / w1.sum())
+    group_mean = float(w1 @ y1 / w1.sum())
     influence = np.zeros((4, lines.size))
 
     def refused(status: Status, lacking: float = np.nan) -> PairFit:
-        means = np.array([own, np.nan, own, others.mean])
+        means = np.array([group_mean, np.nan, group_mean, others.mean])
         return PairFit(lines, n, means, status, influence, lacking)
 
     # People with a level that nobody on the other side has cannot be compared.
@@ -317,7 +317,7 @@ def compare(
     toward, mean_m = (v1 * slope1) @ t1 / n1, float(v1 @ m1) / n1  # A
     mean1, mean0 = float(v1 @ y1) / n1, mean_m
     influence[0, :n], influence[1, :n] = inside * (y1 - mean1) / n1, inside * (m1 - mean_m) / n1
-    influence[2, :n], influence[3, n:] = (y1 - own) / w1.sum(), (y0 - others.mean) / others.n
+    influence[2, :n], influence[3, n:] = (y1 - group_mean) / w1.sum(), (y0 - others.mean) / others.n
     shift, pull, uneven = 0.0, np.zeros(y0.size), 1.0
     if model != "logistic":
         uneven = n0 * float(w0 @ odds0**2) / float(w0 @ odds0) ** 2
@@ -352,7 +352,7 @@ def compare(
     return PairFit(
         lines,
         n,
-        np.array([mean1, mean0, own, others.mean]),
+        np.array([mean1, mean0, group_mean, others.mean]),
         status,
         influence,
         lacking,
@@ -393,8 +393,8 @@ class Comparable:
     @cached_property
     def covariances(self) -> FloatArray:
         """4 x 4 x groups, for independent rows."""
-        every = [(pair.influence * self.mass[pair.lines]) @ pair.influence.T for pair in self.pairs]
-        return np.stack(every, axis=2)
+        products = [(pair.influence * self.mass[pair.lines]) @ pair.influence.T for pair in self.pairs]
+        return np.stack(products, axis=2)
 
     def influence(self) -> Influence:
         """The influence of each line on the difference of each group and its comparable people."""
@@ -407,9 +407,9 @@ class Comparable:
         return Influence.from_values(values, members)
 
     def _spread_out(self, pair: PairFit, values: FloatArray) -> FloatArray:
-        every = np.zeros((self.mass.size, *values.shape[1:]))
-        every[pair.lines] = values
-        return every
+        whole = np.zeros((self.mass.size, *values.shape[1:]))
+        whole[pair.lines] = values
+        return whole
 
     def freedom(self) -> FloatArray:
         """Satterthwaite's degrees of freedom of each difference: few, if its error rests on few people.
@@ -432,11 +432,11 @@ class Comparable:
         """The differences, with Student's law for rows alone; ``designed`` rows have the law of their design."""
         covariance = self.covariances[:, :, tested]
         means = self.means[:, tested]
-        own = np.array([[pair.assumed, pair.observed] for pair in self.pairs]).reshape(-1, 2).T[:, tested]
+        by_pair = np.array([[pair.assumed, pair.observed] for pair in self.pairs]).reshape(-1, 2).T[:, tested]
         n1 = np.array([float(self.mass[pair.lines[: pair.members]].sum()) for pair in self.pairs])[tested]
         few = n1 * np.minimum(means[0], 1.0 - means[0]) < FEW_CASES if self.binary else np.zeros(tested.size, bool)
         variances = covariance[0, 0], covariance[0, 1], covariance[1, 1]
-        assumed, observed = np.where(few, own, 0.0)
+        assumed, observed = np.where(few, by_pair, 0.0)
         effect = ComparableEffect(link, self.binary, means[0], means[1], *variances, assumed, observed)
         return effect if designed else Designed(effect, Law(np.ones(tested.size), self.freedom()[tested]))
 
@@ -565,8 +565,8 @@ def compare_groups(
             pairs.append(compare(terms, value, mass, mine, known[1], model=model))
             continue
         lines = np.flatnonzero(mine)
-        own = np.average(value[lines], weights=mass[lines]) if lines.size else np.nan
-        against = own if not other.any() or (chosen is not None and not (mine & ~chosen).any()) else np.nan
-        means = np.array([own, against, own, against])
+        mean = np.average(value[lines], weights=mass[lines]) if lines.size else np.nan
+        against = mean if not other.any() or (chosen is not None and not (mine & ~chosen).any()) else np.nan
+        means = np.array([mean, against, mean, against])
         pairs.append(PairFit(lines, lines.size, means, Status.REFERENCE, np.zeros((4, lines.size))))
     return Comparable(tuple(pairs), mass, binary)

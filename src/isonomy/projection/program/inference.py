@@ -92,8 +92,8 @@ class ProjectionTest:
             self._effective = float(rows.sample.effective(moments.member).min())
         else:
             sigma, rate = covariance(rows.cells, moments.influence), moments.rate[self._compared]
-            own = positive_definite(sigma[square]) and ((rate > 0) & (rate < 1)).all()
-            if self._pooled is not None and not own:
+            varying = positive_definite(sigma[square]) and ((rate > 0) & (rate < 1)).all()
+            if self._pooled is not None and not varying:
                 # A rate of 0 or 1 among few rows has no variance of its own and would pass for certainty.
                 sigma, self._own_rates = self._pooled, False
         # The covariance of all moments, and of those that are tested; None if nothing varies.

@@ -210,16 +210,16 @@ def skewed(moments: VoteMoments, pair: Pair, functionals: Sequence[FloatArray], 
     if moments.binary or alpha is None:
         return np.zeros(functionals[0].shape[-1], dtype=bool)
     lever = np.sum([np.abs(f[1]) for f in functionals], axis=0)
-    own, null, pooled = np.zeros((3, 2, lever.shape[-1]))
+    plain, null, pooled = np.zeros((3, 2, lever.shape[-1]))
     votes = np.zeros_like(pooled)
     for g, f in zip(pair, functionals, strict=True):
         alone = np.stack([f[1], np.zeros_like(f[1])])  # the votes, without outcomes
         ratio = np.divide(lever, f[1], out=np.zeros_like(lever), where=f[1] != 0)
-        for sums, functional in ((own, f), (null, alone), (pooled, f * ratio), (votes, alone * ratio)):
+        for sums, functional in ((plain, f), (null, alone), (pooled, f * ratio), (votes, alone * ratio)):
             sums += np.stack([moments.third(g, functional), np.diagonal(moments.cross(g, functional, g, functional))])
     with np.errstate(divide="ignore", invalid="ignore"):
         null *= np.nan_to_num(pooled / votes)
-    return too_skewed(own[0], own[1], alpha) | too_skewed(WIDER**0.5 * null[0], null[1], alpha)
+    return too_skewed(plain[0], plain[1], alpha) | too_skewed(WIDER**0.5 * null[0], null[1], alpha)
 
 
 def orthogonal(moments: VoteMoments, pair: Pair, pooled: Pooled, smoother: Smoother) -> PairContrast:

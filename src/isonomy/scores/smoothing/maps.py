@@ -51,7 +51,10 @@ def matched(source: Map, knot: FloatArray, value: FloatArray, score: FloatArray)
 
 
 def fit_map(score: FloatArray, outcome: FloatArray, vote: FloatArray, axis: Axis, calibrator: GroupCalibrator) -> Map:
-    """The map of one group. Votes are in the unit of users (or rows): their total is the group's number of them."""
+    """The map of one group, by the method and options of the ``calibrator``.
+
+    Votes are in the unit of users (or rows): their total is the group's number of them.
+    """
     method, bandwidth, monotone = calibrator.method, calibrator.bandwidth, calibrator.monotone
     if method == "isotonic":
         fitted = IsotonicRegression(out_of_bounds="clip").fit(score, outcome, sample_weight=vote)

@@ -75,8 +75,8 @@ class VoteMoments:
     ) -> VoteMoments:
         """Sum rows whose group has the number ``code`` (negative: none).
 
-        ``lines``: how many rows each stands for. ``products``: where to add the products of sites, which those of other
-        parts of a table are added to; `with_products` follows. None: users are kept.
+        ``lines``: how many rows each stands for. ``products``: the products of sites so far, to which these rows add
+        theirs; call `with_products` after the last part of a table. None: the result has the users themselves.
         """
         size = len(groups)
         if np.any(code < 0):
@@ -104,19 +104,20 @@ class VoteMoments:
         users[code, user] = True
         spanning = int((users.sum(axis=0) > 1).sum())
         moments = replace(moments, users=users.sum(axis=1).astype(np.float64), spanning=spanning)
-        members = [np.flatnonzero(code == g) for g in range(size)] if products is None or not products.binary else []
+        members = (np.flatnonzero(code == g) for g in range(size))
         if products is None:
             tables = tuple(_table(user[rows], bins[rows], vote[rows], outcome[rows], people) for rows in members)
             square = [np.bincount(table.indices, table.data**2, SITES)[:BINS] for table in tables]
             return replace(moments, square=np.stack(square), tables=tables)
         products.add(user, people, cells + code * BINS, vote, outcome)
         cubes = np.zeros((4, size, BINS))
-        for g, rows in enumerate(members):
+        for g, rows in enumerate(() if products.binary else members):  # the skewness of rates is not needed
             votes, totals = (np.bincount(user[rows], v, people) for v in (vote[rows], (vote * outcome)[rows]))
             cubes[:, g, 0] = [np.sum(votes ** (3 - k) * totals**k) for k in range(4)]
         return replace(moments, cubes=cubes)
 
     def with_products(self, products: Products) -> VoteMoments:
+        """These sums with the products of all parts of the table, to which nothing can be added afterwards."""
         blocks = products.blocks()
         square = [2 * np.diagonal(blocks[g, g])[:BINS] for g in range(self.size)]
         return replace(self, square=np.stack(square), blocks=blocks)
@@ -172,7 +173,8 @@ class VoteMoments:
         if not users:
             return replace(moments, diagonal=diagonal)
         products = Products(size, binary=binary)
-        for a, b in [*combinations(range(size), 2)] * bool(spanning) + [(g, g) for g in range(size)]:
+        between = combinations(range(size), 2) if spanning else ()
+        for a, b in (*between, *((g, g) for g in range(size))):
             products.sums[a, b] = filled(start + (a * size + b) * SITES**2, (SITES, SITES))
         return moments.with_products(products)
 
@@ -229,10 +231,10 @@ class VoteMoments:
             if a > b:
                 return self.cross(b, second, a, first).T
             block = self.blocks[a, b]
+            product = _bilinear(first, block, second)
             if a != b:
-                return _bilinear(first, block, second)
-            half = _bilinear(first, block, second)
-            return half + (half if first is second else _bilinear(second, block, first)).T
+                return product
+            return product + (product if first is second else _bilinear(second, block, first)).T
         f, h = (functional.reshape(2 * BINS, -1) for functional in (first, second))
         for start in range(0, self.tables[a].shape[0], _LINES):
             lines = slice(start, start + _LINES)
@@ -275,6 +277,7 @@ class VoteMoments:
 
 
 def _bilinear(first: FloatArray, block: FloatArray, second: FloatArray) -> FloatArray:
+    """The product first' block second of two functionals."""
     sums = np.zeros((first.shape[-1], second.shape[-1]))
     for k, left in enumerate(first):
         for m, right in enumerate(second):

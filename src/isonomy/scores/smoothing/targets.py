@@ -437,14 +437,14 @@ def present_rates(cells: ScoreCells, parts: ScoreCells | None, target: Target) -
             values.append(value)
             pvalues.append(np.where(spread > 0, pvalue, 1.0))
             denominators.append(effective)
-    every = np.all(known, axis=0)
+    everywhere = np.all(known, axis=0)
     pvalue = np.minimum(len(pvalues) * np.min(pvalues, axis=0), 1.0)
     return {
         "value": np.array(values),
         "se": np.array(errors),
         "rows": np.array(denominators),
-        "known": every,
-        "pvalue": np.where(every[:, None] & every[None, :], pvalue, np.nan),
+        "known": everywhere,
+        "pvalue": np.where(everywhere[:, None] & everywhere[None, :], pvalue, np.nan),
     }
 
 
