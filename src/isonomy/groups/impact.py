@@ -847,6 +847,9 @@ class AdverseImpactResult(ProxyEvidence):
         others = np.where(self.compared_with(), np.nan, self.disparity)
         return int(np.nanargmin(others)) if np.isfinite(others).any() else None
 
+    def tested_claim(self) -> str:
+        return f"ratio ≥ {self.threshold:g}"
+
     def marks(self) -> Mapping[str, str]:
         """Whether the ratio was shown to be below the threshold: an open answer is not an inconclusive difference."""
         return words.IMPACT_MARKS

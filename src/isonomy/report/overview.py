@@ -42,6 +42,8 @@ def overview(result: Evidence) -> tuple[str, ...] | None:
     single = (columns[name][i] for name in ("adjusted_pvalue", "pair_adjusted_pvalue", "pvalue") if name in columns)
     pvalues = [float(p) for p in (*single, joint if np.ndim(joint) == 0 else None) if p is not None]
     p = next((phrases.probability(p).replace(" ", "\u00a0") for p in pvalues if not np.isnan(p)), NOTHING)
+    if p != NOTHING and (claim := result.tested_claim()):
+        p = f"{p} ({claim})".replace(" ", "\u00a0")
     unit = described["ci_low"].unit if "ci_low" in columns else ""
 
     def ends(*names: str) -> str:
