@@ -248,7 +248,7 @@ class ImpactPlan(Plan):
                 "{'race': 'White'}."
             )
         if self.prediction is None and self.score is None:
-            raise MissingRole("prediction: decisions or scores are needed; pass prediction=<column> or score=<column>.")
+            raise MissingRole("prediction: decisions or scores are needed; name the column of one of them.")
         self.source.require(score=self.score)
         _ = self.request, self.levels
 

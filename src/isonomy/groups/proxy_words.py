@@ -56,11 +56,11 @@ PAGE += ("adjusted_pvalue", "verdict", "direction", "status", "tipping", "expect
 SAMPLE = 500  # people whose groups might be recorded
 KNOWN_STEP = (
     "Where the law allows it, record the group of a random sample of a few hundred people, with at least 20 members of "
-    'each group. It replaces the assumption: iso.proxy(..., known=<column>, known_rows="random").'
+    'each group. It replaces the assumption: add known=<column> and known_rows="random" to the probabilities.'
 )
 NAMES_STEP = (
     "If the probabilities come from names and places, repeat the test on the assumption that names do not matter among "
-    'members of the same group in the same place: iso.proxy(..., assume="names", place=<column>).'
+    'members of the same group in the same place: add assume="names" and place=<column> to the probabilities.'
 )
 
 

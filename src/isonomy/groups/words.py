@@ -738,7 +738,8 @@ COMPARABLE_ASSUMED = (
     ),
     (
         "One of two regressions is right: that of the metric in the reference, or that of membership in the group.",
-        "It is enough that one of them is right. Numbers enter as smooth curves and levels one by one; interactions are left out.",
+        "It is enough that one of them is right. Numbers enter as smooth curves and levels one by one; interactions "
+        "are left out.",
     ),
 )
 COMPARABLE_NOTE = (

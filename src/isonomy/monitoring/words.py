@@ -36,8 +36,8 @@ NEXT_STEPS = {
 MEANING = (
     'A batch is the decisions of one period. "Valid at any time" means that the error rate holds however often '
     "somebody looks. An e-value says how many times a fair bet against the null hypothesis would have multiplied "
-    "its stake; 20 is as strong as p = 0.05, at any look. The run length is the mean number of batches to a false alarm; "
-    '"since" is the batch at which a disparity probably began.'
+    "its stake; 20 is as strong as p = 0.05, at any look. The run length is the mean number of batches to a false "
+    'alarm; "since" is the batch at which a disparity probably began.'
 )
 METHOD = (
     "Each group is compared with its reference within each batch (the common Mantel-Haenszel difference or ratio, with "

@@ -57,6 +57,16 @@ def overview(result: Evidence) -> tuple[str, ...] | None:
     return visible(group), text("estimate"), other, text("disparity"), interval, p
 
 
+def direct(result: Evidence) -> bool:
+    """Whether the difference of the first page is not that of the two values next to it."""
+    i, columns = result.key_line(), _lines(result)
+    names = ("estimate", "reference", "disparity")
+    if i is None or getattr(result, "ranged", False) or any(name not in columns for name in names):
+        return False
+    mine, other, value = (float(columns[name][i]) for name in names)
+    return result.described(columns)["disparity"].unit == "points" and abs(mine - other - value) > 5e-4
+
+
 def worked(result: Evidence) -> str:
     """The arithmetic of the number on the first page, with the counts of this report; empty if it has other parts."""
     i, columns = result.key_line(), _lines(result)

@@ -264,7 +264,7 @@ def _counts(test: str, result: Evidence) -> Iterator[Count]:
                 listed.add((column.name, group, rows))
                 counted = column.name, None if column.name == "size" else result.provenance.options.get("metric")
                 told = np.array(every)[..., lines[group]]
-                where, part = f"{test}: {titles[column.name]}", parts[lines[group][0]] if group in lines else ""
+                where, part = f"{test}: {titles[column.name]}", parts[lines[group][0]] if lines[group] else ""
                 yield Count(test, where, counted, group, float(rows), told, rates is not None, part)
 
 
