@@ -552,7 +552,7 @@ def test_subgroups_of_different_halves_are_not_compared_by_their_counts(table: p
     result = found(table).published(10)
     assert len(result.labels) > 1
     first, second = result.labels.index("age < 25"), result.labels.index("region=east")
-    rows = 300.0 + 50.0 * np.arange(len(result.labels))
+    rows: Any = 300.0 + 50.0 * np.arange(len(result.labels))
     rows[second] = rows[first] + 3
     halves = np.array(result.found, dtype=object)
     for half, groups in (("second", set()), ("first", {"age < 25", "region=east"})):
