@@ -169,7 +169,10 @@ def choose(argument: str, value: str, allowed: Iterable[str]) -> str:
 def refuse_percent(binary: bool, tolerance: float | None) -> None:
     """Rates lie in [0, 1]: a tolerance of 1 or more would pass anything, and is most likely a percentage."""
     if binary and tolerance is not None and tolerance >= 1:
-        raise UsageError(f"tolerance: {tolerance!r} is not allowed for a rate; 5 percentage points are written 0.05.")
+        raise UsageError(
+            f"tolerance: {tolerance!r} is not allowed for a rate; {tolerance:g} percentage points are written "
+            f"{tolerance / 100:g}."
+        )
 
 
 def require_ratio(scale: str, tolerance: float | None) -> None:

@@ -267,8 +267,8 @@ def checked(function: Callable[P, R], *, moved: Mapping[str, str] | None = None)
                 raise UsageError(f"{name}: it has moved; write {moved[name].replace('{}', shown(value))}.")
             if name not in known:
                 ours = OTHER_NAMES.get(name.lower())
-                hint = near(name, known) if ours not in known else f". It is called {ours!r} here."
-                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}{hint}")
+                hint = f" It is called {ours!r} here." if ours in known else near(name, known)
+                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}.{hint}")
             check(name, value, known[name])
         return function(*args, **kwargs)
 

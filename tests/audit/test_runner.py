@@ -231,3 +231,11 @@ def test_stored_messages_quote_no_row(table: pl.DataFrame, audit: MakeAudit, mon
     small = DataError("group g=d has 7 rows", "groups: one is too small")
     assert message(small) == "groups: one is too small"
     assert message(small, minimum=0) == "group g=d has 7 rows"
+
+
+def test_a_condition_that_no_row_meets_is_named() -> None:
+    group = {"name": "Nobody", "where": [{"column": "race", "value": "Nbody"}]}
+    tests = [{"kind": "flag", "metric": "selection_rate"}]
+    config = {"columns": {"prediction": "prediction", "groups": ["race", group]}, "tests": tests}
+    audit = iso.Audit.from_dict(config, data=iso.simulate.decisions(4_000, seed=1).columns)
+    assert "No row meets the condition of Nobody." in " ".join(audit.run()["flag-selection_rate"].warnings)

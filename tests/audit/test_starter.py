@@ -243,6 +243,14 @@ def test_the_decision_is_called_by_its_name(column: str, label: str | None, tmp_
         assert f"its share {label} equals that of the population" in told.null
 
 
+def test_titles_ask_without_a_negation(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    data = {"sex": ["f", "m"] * 40, "race": ["a", "b", "c", "d"] * 20, "deny": ["yes", "no", "no", "yes"] * 20}
+    _, text = started(data | {"income": rng.normal(50, 9, 80).round(1)}, tmp_path, "csv")
+    assert "Which subgroup is denied most often?" in text
+    assert "not denied equally" not in text
+
+
 def test_the_report_is_called_after_the_file_and_every_value_may_get_words(tmp_path: Path) -> None:
     _, text = started({"race": list("abcdef") * 20, "hired": [0, 1] * 60}, tmp_path, "csv")
     assert parse(text).title == "Fairness audit of data.csv"

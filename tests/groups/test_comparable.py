@@ -143,6 +143,8 @@ def test_people_without_a_comparable_one_are_counted(table: dict[str, Any]) -> N
     missed = (alone["region"] == "far").sum() / (table["g"] == "g").sum()
     assert part.status[0] is Status.OK
     assert part.lacking[0] >= missed
+    said = [text for text in part.warnings if "nobody comparable in the reference" in text]
+    assert [text.startswith("In ") and ", up to " in text for text in said] == [True]
     inside = (table["g"] == "g") & (alone["region"] != "far")
     assert part.estimate[0] == pytest.approx(table["y"][inside].mean())
     assert part.raw_estimate[0] == pytest.approx(table["y"][table["g"] == "g"].mean())

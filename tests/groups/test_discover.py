@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from scipy import stats
 
 import isonomy as iso
 from isonomy.errors import IsonomyError
+from isonomy.results.disclosure import family_notes
 from support.subgroups import planted, reference_table
 
 FEATURES = ["sex", "age", "region", "hours", "children"]
@@ -544,3 +546,17 @@ def test_few_clusters_cannot_be_halved(table: pl.DataFrame) -> None:
     data = table.with_columns((pl.arange(0, len(table)) % 7).alias("branch"))
     with pytest.raises(IsonomyError, match="cluster: there are 7 clusters; discover needs 10 to halve them"):
         found(data, cluster="branch")
+
+
+def test_subgroups_of_different_halves_are_not_compared_by_their_counts(table: pl.DataFrame) -> None:
+    result = found(table).published(10)
+    assert len(result.labels) > 1
+    first, second = result.labels.index("age < 25"), result.labels.index("region=east")
+    rows: Any = 300.0 + 50.0 * np.arange(len(result.labels))
+    rows[second] = rows[first] + 3
+    halves = np.array(result.found, dtype=object)
+    for half, groups in (("second", set()), ("first", {"age < 25", "region=east"})):
+        halves[[first, second]] = "first", half
+        near = replace(result, n=rows, size=rows, estimate=100.0 / rows, found=tuple(halves))
+        notes = family_notes({"d": near}, 10)["d"]
+        assert {label for note in notes if note.code == "near_counts" for label in note.groups} == groups

@@ -463,8 +463,26 @@ def test_a_finding_says_where_the_answer_depends_on_the_assumption() -> None:
     )
     assert assumed.verdicts[1] is known.verdicts[1] is iso.Verdict.INCONCLUSIVE
     assert any(f"{text} is below 0.600 depends on an assumption" in finding for finding in assumed.findings())
+    assert not any(finding.startswith("The result holds") for finding in assumed.findings())
+    assert (
+        iso.adverse_impact(TABLE, groups=proxy(assume="weighted"), **call).findings()[1].startswith("The result holds")
+    )
     # Known rows need no assumption about the share.
     assert any("do not show whether the ratio is below 0.600" in finding for finding in known.findings())
+
+
+def test_a_ratio_has_two_tests_and_the_smallest_comes_first() -> None:
+    call: Any = {"prediction": "y", "reference": REFERENCE, "threshold": 0.05}
+    result = iso.adverse_impact(TABLE, groups=proxy(), **call)
+    first = next(i for i in result.ranking() if np.isfinite(result.ci_low[i]))
+    equal, below = phrases.pvalue(float(result.pvalue[first])), phrases.adjusted(float(result.adjusted_pvalue[first]))
+    shown = "" if result.difference_shown[first] else "not "
+    assert result.findings()[0].startswith(result.labels[first])
+    tests = f"{shown}shown ({equal}); the test of a ratio of 0.0500 or more gives {below}."
+    assert f"A difference from equal rates was {tests}" in result.findings()[0]
+    order = [label for finding in flag().findings() for label in flag().labels if finding.startswith(f"{label} (")]
+    ranked = flag()
+    assert order == [ranked.labels[i] for i in ranked.ranking() if ranked.labels[i] in order]
 
 
 def test_next_steps_are_those_that_probabilities_allow() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import isonomy as iso
 from isonomy.report import Decided, Entry, html
-from isonomy.report.overview import choices, overview, worked
+from isonomy.report.overview import choices, direct, overview, worked
 from isonomy.report.render import css_text
 from isonomy.results import Evidence
 from support.fakes import document, fake
@@ -34,6 +34,16 @@ def test_a_ratio_is_worked_out_with_the_counts_of_the_report() -> None:
     result = iso.adverse_impact(LENDER, **WHITE)
     assert worked(result).startswith("race=Black: 407/808 (50.4 %) divided by 2,795/3,592 (77.8 %) is 0.647.")
     assert pytest.approx(0.647, abs=5e-4) == 407 / 808 / (2_795 / 3_592)
+
+
+def test_the_first_page_says_what_is_tested_and_what_does_not_add_up() -> None:
+    ratio, difference = overview(iso.adverse_impact(LENDER, **WHITE)), overview(flag())
+    assert ratio is not None
+    assert ratio[-1].endswith("(ratio\u00a0≥\u00a00.8)")
+    assert difference is not None
+    assert "(" not in difference[-1]
+    plain: Any = flag()
+    assert [direct(plain), direct(replace(plain, disparity=plain.disparity - 0.01))] == [False, True]
 
 
 def test_each_scale_is_worked_out_in_its_own_way() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from isonomy.report import Document, Entry, html
 from isonomy.results import theme
 from isonomy.results.questions import QUESTIONS
 from isonomy.scores import predictive_parity
+from isonomy.scores.words import parity_pair
 from support.tables import scored
 
 ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
@@ -123,6 +125,15 @@ def test_sentences_are_about_what_was_tested() -> None:
     assert checked.count("at least 10 people with the outcome") == 1
     assert "has few people" not in " ".join(paper.limits())
     assert "has almost nobody were not compared" in " ".join(paper.limits())
+
+
+def test_a_difference_whose_interval_contains_zero_was_not_shown_at_its_score() -> None:
+    result = ask(scored(slope=0.6))
+    i = int(np.nanargmin(result.adjusted_pvalue))
+    assert "The largest difference shown is at a score of" in parity_pair(result, i)
+    crossing = replace(result, ci_low=result.ci_low * 0 - 0.01, ci_high=result.ci_high * 0 + 0.5)
+    assert "The largest estimated difference is at a score of" in parity_pair(crossing, i)
+    assert parity_pair(crossing, i).endswith("; the interval there includes 0.")
 
 
 def test_a_sentence_names_the_tolerance() -> None:

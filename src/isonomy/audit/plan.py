@@ -171,7 +171,9 @@ def check(config: Config, planned: Iterable[PlannedTest], schema: Schema, file: 
         elif how is None and key.rpartition(".")[2] in numbers and is_text(schema[column]):
             problems.append(
                 f"{key}: column {column!r} is text ({schema[column]}); numbers or booleans are needed. Recode it "
-                f'first, or specify what counts as 1: {{column = "{column}", equals = "yes"}}.'
+                "first, or specify what counts as 1: "
+                f'{{column = "{column}", equals = "yes"}} or {{column = "{column}", equals = "no"}}. For a '
+                "decision, 1 is the one that is good for the person."
             )
     for i, test in enumerate(tests):
         lacking = [name for name in required(test.kind) if name not in test.options]

@@ -20,7 +20,7 @@ from isonomy.audit.forms import plain, with_dates
 from isonomy.audit.outcome import AuditResult
 from isonomy.audit.plan import PlannedTest, absent, check, of_other_rows, plan, refusals
 from isonomy.audit.state import State, claim, keyed, output_folder, prepare
-from isonomy.audit.table import Opened, identified, narrow, open_table, repeated
+from isonomy.audit.table import Opened, identified, narrow, open_table, repeated, unmet
 from isonomy.errors import ConfigError, DataError, UsageError
 from isonomy.frames import Source
 from isonomy.frames.expressions import all_of
@@ -214,9 +214,10 @@ class Audit:
         started = time.perf_counter()
         try:
             result = getattr(isonomy, test.kind)(table, **test.ready())
-            if people and "user" not in MODELS[test.kind].model_fields:
+            people = None if "user" in MODELS[test.kind].model_fields else people
+            if remarks := [note for note in (people, unmet(table, test.options.get("groups"))) if note]:
                 record = result.provenance
-                result = replace(result, provenance=replace(record, remarks=(*record.remarks, people)))
+                result = replace(result, provenance=replace(record, remarks=(*record.remarks, *remarks)))
             result = result.published(self.config.suppress_below)
             entry = replace(entry, result=result)
             Section(1, entry, 1, drawn=False)  # words and tables are part of the test, and so are errors in them

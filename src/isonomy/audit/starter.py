@@ -448,6 +448,7 @@ def _text(path: str, folder: str, columns: tuple[Profile, ...], guessed: Guess, 
         known=guessed.known,
         named=named,
         chosen=chosen,
+        asked=chosen.removeprefix("not "),  # in titles, without the negation
         happened=happened or "outcome 1",
         rate=rate,
         labeled=labeled,

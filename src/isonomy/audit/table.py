@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from isonomy.audit.config import Config, Data
-from isonomy.audit.forms import Condition
+from isonomy.audit.forms import Condition, FileWhere
 from isonomy.errors import ConfigError, DataError, EmptyFrame, UsageError
 from isonomy.frames import Source, open_source
 from isonomy.frames.adapt import files_at, refuse_unlike
@@ -18,7 +18,7 @@ from isonomy.frames.groups import NOTHING, Labels
 from isonomy.frames.profile import ROWS, Fingerprint
 from isonomy.frames.profile import fingerprint as fingerprint_of
 from isonomy.options import ROW_DEFAULTS
-from isonomy.results import Note
+from isonomy.results import Note, phrases
 
 HELD_BYTES = 2**30  # files up to this size are read once, the needed columns only, and then held
 
@@ -79,6 +79,15 @@ def repeated(source: Source, config: Config) -> Note | None:
         return None
     people, rows = source.distinct(user, ROWS)
     return None if people == rows else Note("repeated", values={"people": people, "rows": rows, "user": user})
+
+
+def unmet(source: Source, groups: object) -> Note | None:
+    """A note about named groups whose condition no row meets, which reveals nobody; the value may be misspelled."""
+    named = [group for group in (groups if isinstance(groups, list) else [groups]) if isinstance(group, FileWhere)]
+    rules = {group.name: all_of(part.comparison for part in group.where) for group in named}
+    nobody = [name for name, rule in rules.items() if rule is not None and not len(source.filter(rule).head(1))]
+    # Named in a value: groups that are withheld are removed from notes.
+    return Note("unmet", values={"names": phrases.listed(nobody)}) if nobody else None
 
 
 def _open(native: object, data: Data, labels: Labels) -> Source:

@@ -325,7 +325,8 @@ def partitions(grouping: Grouping, cells: pl.DataFrame) -> tuple[Partition, ...]
         if dimension in grouping.dimensions and len(values) > MOST_SHARES:
             raise UsageError(
                 f"groups: column {dimension.name!r} has {len(values):,} different numbers between 0 and 1. For "
-                "probabilities of groups there is iso.proxy; for bands of a number, iso.cut."
+                "probabilities of groups there is iso.proxy, in an audit file {proxy = ..., probabilities = {...}}; "
+                "for bands of a number iso.cut, in an audit file {column = ..., edges = [...]}."
             )
     subsets = [*grouping.subsets, *([grouping.strata] if grouping.strata else [])]
     return tuple(map(partial(_partition, levels), subsets))

@@ -332,7 +332,7 @@ def measure(
     for role in roles:
         column = given[role]
         if column is None:
-            raise MissingRole(f"{role}: the metric {metric!r} needs it; pass {role}=<column name>.")
+            raise MissingRole(f"{role}: the metric {metric!r} needs it; name its column.")
         (binary if role in codes else numeric)[role] = column
     if metric in RATES:
         return Measure(name, True, Request(grouping, binary), rate)

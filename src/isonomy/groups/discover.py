@@ -795,7 +795,8 @@ class DiscoverResult(FlagResult):
 
     @property
     def references(self) -> tuple[str, ...]:  # type: ignore[override]
-        return (*discover_words.REFERENCES, *GroupEvidence.references.fget(self))  # type: ignore[attr-defined]
+        shared = GroupEvidence.references.fget(self)  # type: ignore[attr-defined]
+        return (*discover_words.REFERENCES, *(text for text in shared if not text.startswith("Benjamini")))
 
     @property
     def answered(self) -> bool:

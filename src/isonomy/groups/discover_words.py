@@ -33,7 +33,7 @@ LIMITS = (
 )
 HOW = (
     "Each subgroup was found in one half of the rows and tested in the other: its numbers are those of the half that "
-    "did not choose it."
+    "did not choose it. Adjusted p-values account for all subgroups of a half by Holm's method, and for both halves."
 )
 NOTHING = "This does not show that no subgroup is treated differently."
 _CUTS = (

@@ -507,7 +507,7 @@ class GroupEvidence(ProxyEvidence):
     share_low: FloatArray | None = column(listed=False, default=None)
     share_high: FloatArray | None = column(listed=False, default=None)
     deviations: FloatArray | None = column("Standard deviations from no difference", default=None)
-    shortfall: FloatArray | None = column("Fewer than comparable people would have", default=None)
+    shortfall: FloatArray | None = column("Number short of the rate of comparable people", default=None)
     lacking: FloatArray | None = column("Share without a comparable person", default=None)
     overlap_difference: FloatArray | None = column("Difference without these people", default=None)
     conditional_odds: FloatArray | None = column("Conditional odds ratio", default=None)

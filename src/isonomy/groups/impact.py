@@ -248,7 +248,7 @@ class ImpactPlan(Plan):
                 "{'race': 'White'}."
             )
         if self.prediction is None and self.score is None:
-            raise MissingRole("prediction: decisions or scores are needed; pass prediction=<column> or score=<column>.")
+            raise MissingRole("prediction: decisions or scores are needed; name the column of one of them.")
         self.source.require(score=self.score)
         _ = self.request, self.levels
 
@@ -846,6 +846,9 @@ class AdverseImpactResult(ProxyEvidence):
         """The smallest ratio."""
         others = np.where(self.compared_with(), np.nan, self.disparity)
         return int(np.nanargmin(others)) if np.isfinite(others).any() else None
+
+    def tested_claim(self) -> str:
+        return f"ratio ≥ {self.threshold:g}"
 
     def marks(self) -> Mapping[str, str]:
         """Whether the ratio was shown to be below the threshold: an open answer is not an inconclusive difference."""

@@ -56,11 +56,11 @@ PAGE += ("adjusted_pvalue", "verdict", "direction", "status", "tipping", "expect
 SAMPLE = 500  # people whose groups might be recorded
 KNOWN_STEP = (
     "Where the law allows it, record the group of a random sample of a few hundred people, with at least 20 members of "
-    'each group. It replaces the assumption: iso.proxy(..., known=<column>, known_rows="random").'
+    'each group. It replaces the assumption: add known=<column> and known_rows="random" to the probabilities.'
 )
 NAMES_STEP = (
     "If the probabilities come from names and places, repeat the test on the assumption that names do not matter among "
-    'members of the same group in the same place: iso.proxy(..., assume="names", place=<column>).'
+    'members of the same group in the same place: add assume="names" and place=<column> to the probabilities.'
 )
 
 
@@ -120,12 +120,13 @@ def null(plan: ProxyPlan) -> str:
 
 def findings(r: Any, against: str, points: bool, ratio: bool) -> tuple[str, ...]:
     """The first group, the assumption, the tipping gap, and what known groups would add; then the other groups."""
-    tested = [i for i, value in enumerate(r.ci_low) if not isnan(value)]
-    order = sorted(tested, key=lambda i: (r.verdicts[i] is not Verdict.VIOLATION, r.pvalue[i], r.low[i]))
+    order = [i for i in r.ranking() if not isnan(r.ci_low[i])]
     groups = [_finding(r, i, against, points, ratio) for i in order]
     gaps = [_tipping(r, i, against, points) for i in order] if r.assumed_gammas else []
     known = [_known(r, order[0], points)] if order and r.assumed_gammas and not r.known_rows else []
-    return (*groups[:1], assumption(r), *filter(None, gaps[:1]), *known, *groups[1:], *filter(None, gaps[1:]))
+    # An open answer may depend on the share, so nothing holds for every share.
+    holds = [] if r.verdict is Verdict.INCONCLUSIVE and len(set(r.assumed_gammas)) > 1 else [assumption(r)]
+    return (*groups[:1], *holds, *filter(None, gaps[:1]), *known, *groups[1:], *filter(None, gaps[1:]))
 
 
 def _known(r: Any, i: int, points: bool) -> str:
@@ -160,10 +161,17 @@ def _finding(r: Any, i: int, against: str, points: bool, ratio: bool) -> str:
     why = f", depending on the share of the disparity that remains {SAME}" if r.ranged else ""
     if r.assumed == "nothing":
         why = f", {IF['nothing']}"
+    family = phrases.adjusted(float(r.adjusted_pvalue[i]))
+    tests = f"; {family}). "
+    if (threshold := getattr(r, "threshold", None)) is not None:  # there are two tests
+        tests = (
+            f"). A difference from equal rates was {'' if r.difference_shown[i] else 'not '}shown "
+            f"({phrases.pvalue(float(r.pvalue[i]))}); the test of a ratio of {phrases.number(threshold)} or more gives "
+            f"{family}. "
+        )
     return (
         f"{r.labels[i]} (expected members {phrases.count(r.expected[i])}): {compared}{why} "
-        f"({100 * (1 - r.alpha):g} % interval {whole}; {phrases.adjusted(float(r.adjusted_pvalue[i]))}). "
-        f"{_shown(r, i, points, ratio)}"
+        f"({100 * (1 - r.alpha):g} % interval {whole}{tests}{_shown(r, i, points, ratio)}"
     )
 
 
@@ -174,9 +182,8 @@ def _shown(r: Any, i: int, points: bool, ratio: bool) -> str:
         limit = phrases.number(threshold)
         if verdict is not Verdict.INCONCLUSIVE:
             return f"{clause}, a ratio {'below' if verdict is Verdict.VIOLATION else 'of at least'} {limit} was shown."
-        different = "A difference was shown. " if r.difference_shown[i] else ""
         depends = _depends(r, i, phrases.number, threshold, float("inf"), f"is below {limit}")
-        return different + (depends or f"The data do not show whether the ratio is below {limit}.")
+        return depends or f"The data do not show whether the ratio is below {limit}."
     if verdict is Verdict.VIOLATION:
         larger = "" if tolerance is None else " larger than the tolerance"
         return f"{clause}, a difference{larger} was shown: {r.direction[i]}."

@@ -56,7 +56,7 @@ HIGHER = {"greater": "higher", "less": "lower"}
 # Columns that are computed from others.
 WORKED_OUT = {
     "detectable": "Difference detectable in 80 % of samples",
-    "rows_needed": "Rows needed to show it is within tolerance",
+    "rows_needed": "Rows needed to show it is within tolerance, if there is no difference",
 }
 # What an adjustment of p-values controls at alpha, over all groups.
 ERROR_RATES = {
@@ -648,7 +648,7 @@ def banded(r: GroupEvidence) -> tuple[str, ...]:
 
 def adjusted_note(scale: str, model: str) -> str:
     if model:
-        return COMPARABLE_NOTE
+        return COMPARABLE_NOTE.format(NOUNS[scale])
     averages = (
         "The adjusted estimate and the adjusted reference average the numbers of the group and of its reference over "
         f"the strata, both with the same weights: their {scale} is the one in the table."
@@ -738,20 +738,21 @@ COMPARABLE_ASSUMED = (
     ),
     (
         "One of two regressions is right: that of the metric in the reference, or that of membership in the group.",
-        "Not needed by both. Numbers enter as smooth curves and levels one by one; interactions are left out.",
+        "It is enough that one of them is right. Numbers enter as smooth curves and levels one by one; interactions "
+        "are left out.",
     ),
 )
 COMPARABLE_NOTE = (
     "The adjusted reference is the metric among people of the reference whose factors are like those of the group. The "
-    "disparity in the table compares the estimate, which is not adjusted, with the adjusted reference."
+    "{} in the table compares the estimate, which is not adjusted, with the adjusted reference."
 )
 
 
 register(
     {
         "lacking_people": lambda note: (
-            f"Some people of {phrases.listed(note.groups)} have no comparable person in the reference: up to "
-            f"{phrases.share(note.values['most'])} of a group. The table also has the difference without them."
+            f"In {phrases.listed(note.groups)}, up to {phrases.share(note.values['most'])} of the people have nobody "
+            "comparable in the reference."
         ),
         "no_overlap": "Listed but not tested, because more than a third of the people have no comparable person in the "
         "reference, or too few people of the reference are comparable: {groups}. Name fewer factors, or another "

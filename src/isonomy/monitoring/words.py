@@ -35,14 +35,14 @@ NEXT_STEPS = {
 }
 MEANING = (
     'A batch is the decisions of one period. "Valid at any time" means that the error rate holds however often '
-    'somebody looks. An e-value says how many times a fair bet against "no difference" would have multiplied its '
-    "stake; 20 is as strong as p = 0.05, at any look. The run length is the mean number of batches to a false alarm; "
-    '"since" is the batch at which a disparity probably began.'
+    "somebody looks. An e-value says how many times a fair bet against the null hypothesis would have multiplied "
+    "its stake; 20 is as strong as p = 0.05, at any look. The run length is the mean number of batches to a false "
+    'alarm; "since" is the batch at which a disparity probably began.'
 )
 METHOD = (
     "Each group is compared with its reference within each batch (the common Mantel-Haenszel difference or ratio, with "
     "batches as strata). The test is a skewness-corrected score statistic with the normal-mixture boundary of Robbins, "
-    "whose error rate holds at all looks together. The alarm is an e-detector of Shiryaev-Roberts type."
+    "whose error rate holds at all looks together. The alarm is an e-detector of the Shiryaev-Roberts type."
 )
 REFERENCES = (
     "Robbins, H. (1970). Statistical methods related to the law of the iterated logarithm. Annals of Mathematical "
@@ -168,8 +168,10 @@ def finding(result: MonitorResult, j: int) -> str:
         if result.alarm[j]:
             end = "Not decided yet, over all batches; see the alarm."
         elif result.batches_needed is not None and math.isfinite(more := float(result.batches_needed[j])) and more > 0:
+            batches = len(result.batch_names) - (result.restarts[-1] if result.restarts else 0)
+            pace = "of the last ten batches" if batches > 10 else "so far"
             end = (
-                f"Not decided yet. At the pace of the last ten batches, about {phrases.count(more)} more would show "
+                f"Not decided yet. At the pace {pace}, about {phrases.count(more)} more would show "
                 "that the difference is within the tolerance, if there is none."
             )
     return f"{rates}; {_apart(result, j)}; {tests}. {end}"

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from isonomy.errors import UsageError
 from isonomy.report import wording
 from isonomy.report.document import Entry
-from isonomy.report.overview import overview, worked
+from isonomy.report.overview import direct, overview, worked
 from isonomy.report.text import one_line, sentence, visible
 from isonomy.results import Columns, Evidence, Status, phrases
 from isonomy.results.columns import KEYS, VOCABULARY, Column, cell_text, place, plain_value
@@ -48,6 +48,7 @@ class Section:
         self.leads, self.truth, self.steps = safe(entry.leads), safe(entry.truth), safe(entry.steps)
         self.facts = _facts(entry)
         self.line, self.example = (None, "") if result is None else (overview(result), worked(result))
+        self.direct = result is not None and direct(result)
         self.chart, self.problem = chart(result) if drawn and result is not None else (None, "")
         self.tables: tuple[tuple[str, PageTable, str], ...] = ()  # with their titles, and the notes below them
         self.first = 1  # how many of them are on the page of the question; the others are in the appendix

@@ -42,6 +42,8 @@ def overview(result: Evidence) -> tuple[str, ...] | None:
     single = (columns[name][i] for name in ("adjusted_pvalue", "pair_adjusted_pvalue", "pvalue") if name in columns)
     pvalues = [float(p) for p in (*single, joint if np.ndim(joint) == 0 else None) if p is not None]
     p = next((phrases.probability(p).replace(" ", "\u00a0") for p in pvalues if not np.isnan(p)), NOTHING)
+    if p != NOTHING and (claim := result.tested_claim()):
+        p = f"{p} ({claim})".replace(" ", "\u00a0")
     unit = described["ci_low"].unit if "ci_low" in columns else ""
 
     def ends(*names: str) -> str:
@@ -53,6 +55,16 @@ def overview(result: Evidence) -> tuple[str, ...] | None:
     if getattr(result, "ranged", False):  # no single rate or difference is estimated
         return visible(group), NOTHING, visible(against), f"{ends('low', 'high')} {unit}".strip(), interval, p
     return visible(group), text("estimate"), other, text("disparity"), interval, p
+
+
+def direct(result: Evidence) -> bool:
+    """Whether the difference of the first page is not that of the two values next to it."""
+    i, columns = result.key_line(), _lines(result)
+    names = ("estimate", "reference", "disparity")
+    if i is None or getattr(result, "ranged", False) or any(name not in columns for name in names):
+        return False
+    mine, other, value = (float(columns[name][i]) for name in names)
+    return result.described(columns)["disparity"].unit == "points" and abs(mine - other - value) > 5e-4
 
 
 def worked(result: Evidence) -> str:

@@ -84,6 +84,7 @@ OVERVIEW_NOTE = (
     "Each line shows the group that is worst off, or furthest from the others. Intervals are for the difference or "
     "ratio, or for the value if there is neither; p is adjusted for the number of groups if the test adjusts it."
 )
+DIRECT = "Where a difference is not that of the two values next to it, it is estimated in one step."
 CHOICES = "Who chose the thresholds and tolerances"
 CHOICE = ("Setting", "Questions", "Chosen by", "On", "Why")
 NOT_RECORDED = "not recorded"

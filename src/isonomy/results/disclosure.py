@@ -201,6 +201,7 @@ class Count(NamedTuple):
     rows: float
     every: FloatArray  # all numbers of rows that the test publishes about the group, and those of its parts by them
     cases: bool  # whether rates are known
+    part: str  # of the rows, if the group was tested on one: random halves say nothing of one another
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -216,7 +217,7 @@ def family_notes(results: Mapping[str, Evidence], minimum: int) -> dict[str, tup
     counts = [count for name, result in results.items() for count in _counts(name, result)]
     near: dict[str, dict[str, set[str]]] = {name: defaultdict(set) for name in results}
     for first, second in _overlapping(counts, minimum):
-        if ROUNDING < abs(second.rows - first.rows) < minimum:
+        if first.part == second.part and ROUNDING < abs(second.rows - first.rows) < minimum:
             near[first.test][second.where].add(first.group.label)
             near[second.test][first.where].add(second.group.label)
     for count in counts:
@@ -242,6 +243,7 @@ def _counts(test: str, result: Evidence) -> Iterator[Count]:
     titles = {
         name: column.title for name, column in result.described(c.name for c in result.declared().values()).items()
     }
+    parts: Sequence[str] = getattr(result, "found", ()) or ("",) * len(result.groups)
     listed, lines, rates = set[tuple[str, Group, float]](), defaultdict(list), _rates(result)
     for i, group in enumerate(result.groups):
         lines[group].append(i)
@@ -262,9 +264,8 @@ def _counts(test: str, result: Evidence) -> Iterator[Count]:
                 listed.add((column.name, group, rows))
                 counted = column.name, None if column.name == "size" else result.provenance.options.get("metric")
                 told = np.array(every)[..., lines[group]]
-                yield Count(
-                    test, f"{test}: {titles[column.name]}", counted, group, float(rows), told, rates is not None
-                )
+                where, part = f"{test}: {titles[column.name]}", parts[lines[group][0]] if lines[group] else ""
+                yield Count(test, where, counted, group, float(rows), told, rates is not None, part)
 
 
 def _overlapping(counts: Sequence[Count], minimum: int) -> Iterator[tuple[Count, Count]]:

@@ -219,6 +219,10 @@ class Evidence(ABC):
         values = columns.get("disparity", columns.get("estimate"))
         return None if values is None else next((i for i in self.ranking() if np.isfinite(values[i])), None)
 
+    def tested_claim(self) -> str:
+        """What the p-value on the first page of a report tests, where that is not the absence of a difference."""
+        return ""
+
     def marks(self) -> Mapping[str, str]:
         """The words of this result for the verdicts in its table, where they differ from the common ones."""
         return {}

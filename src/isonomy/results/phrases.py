@@ -387,6 +387,7 @@ register(
         "other_rows": "This audit withholds groups, and this test uses other rows, or other cuts of a column, than "
         "another test. The numbers of a withheld group may follow from both by subtraction. Use the same filters and "
         "cuts in all tests, or publish only one of them.",
+        "unmet": "No row meets the condition of {names}. Check the columns and values of the condition.",
         "repeated": "Some people appear more than once: {rows:,} rows belong to {people:,} people (column {user!r}). "
         "This test assumes that rows are independent, so its errors may be too small. Name that column as the cluster "
         "of the data to measure errors between people.",
