@@ -158,7 +158,7 @@ FOUND: dict[str, Any] = {
         lambda: iso.flag(
             table().with_columns(k=pl.lit(2**50 + 1)), metric="selection_rate", prediction="p", groups="g", count="k"
         ),
-        "count: column 'k' sums to 2.7e\\+17; at most",
+        "count: column 'k' adds up to 2.7e\\+17 rows; at most",
     ),
     "half of a surrogate pair": (
         lambda: iso.where("\ud800", iso.col("x") > 0),

@@ -423,7 +423,8 @@ class Source:
             )
         if (total := float(lines[COUNT].sum())) > LARGEST_COUNT:
             raise BadCount(
-                f"count: column {self.count!r} sums to {total:.2g}; at most {LARGEST_COUNT:,} can be counted."
+                f"count: column {self.count!r} adds up to {total:.2g} rows; at most {LARGEST_COUNT:,} can be counted. "
+                "If it holds weights, they are not counts."
             )
         return lines.drop(BAD_COUNTS)
 
