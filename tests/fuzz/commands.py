@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 from pyarrow.csv import write_csv
 from pyarrow.parquet import write_table
@@ -138,7 +139,7 @@ def described(rng: Rng, names: list[str]) -> list[str]:
     try:
         arrow = data if isinstance(data, pa.Table) else data.to_arrow()
         write_csv(arrow, place) if csv else write_table(arrow, place)
-    except (pa.ArrowException, UnicodeEncodeError):  # a type that the format does not have
+    except (pa.ArrowException, UnicodeEncodeError, pl.exceptions.PanicException):  # what the format does not have
         return []
     field: Any = (None, "lending", "hiring", "uplift", "monitoring")[rng.integers(5)]
     guesses = write_starter(place, folder() / "starter.toml", force=True, field=field)

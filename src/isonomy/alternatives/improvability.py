@@ -295,6 +295,7 @@ class ImprovabilityPlan(Plan):
     def __post_init__(self) -> None:
         if (self.rule is None) == (self.candidate is None):
             raise MissingRole("rule, candidate: give exactly one: a rule that searches, or a candidate column.")
+        self.source.require(outcome=self.outcome)
         ready, resampled = self.candidates, self.basis in ("bootstrap", "published")
         outcomes = {self.outcome, *(u.outcome for u in self.utilities if u.outcome is not None)}
         read = {"features": self.names, "candidate": ready.values(), "status_quo": (self.status_quo,)}

@@ -77,6 +77,10 @@ def correction_risk(
     if points.ndim != 1 or not np.isfinite(points).all():
         raise UsageError(f"ratios: {shown(ratios)}; give a list of finite numbers.")
     loss_of: Loss = loss if callable(loss) else LOSSES[choose("loss", loss, LOSSES)]
+    try:
+        loss_of(np.zeros(1), np.zeros(1))
+    except TypeError as error:
+        raise UsageError(f"loss: {shown(loss)} cannot be called with two arrays: {error}.") from error
     risks = {"ratio": points}
     for strategy in strategies_of(strategies, STRATEGIES):
         # The integrand jumps (significant) and has kinks: a fine midpoint rule, error below 1e-4 at this step.

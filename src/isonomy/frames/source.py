@@ -476,7 +476,7 @@ class Source:
             columns=columns | {name: cells[f"key {name}"].to_numpy() for name in request.keys},
             count=cells[COUNT].to_numpy(),
             size=len(cells),
-            values={name: cells[f"value {name}"].to_numpy() for name in request.values},
+            values={name: _held(cells[f"value {name}"], compared=False) for name in request.values},
             partitions=self._partitions(request.grouping, cells, shared=shared is not None),
             dropped=dropped,
             design=design,
@@ -712,11 +712,13 @@ def with_conditions(
     return source, named
 
 
-def _held(values: pl.Series) -> AnyArray:
-    """The column as a numpy array; 128-bit integers, which are only compared, become ranks."""
+def _held(values: pl.Series, *, compared: bool = True) -> AnyArray:
+    """The column as a numpy array; 128-bit integers become ranks if they are only ``compared``, otherwise floats."""
     import polars as pl
 
-    return (values.rank("dense") if values.dtype in (pl.Int128, pl.UInt128) else values).to_numpy()
+    if values.dtype in (pl.Int128, pl.UInt128):
+        values = values.rank("dense") if compared else values.cast(pl.Float64)
+    return values.to_numpy()
 
 
 def _single(cluster: pl.Series, mass: FloatArray, scale: float) -> Iterator[Block]:

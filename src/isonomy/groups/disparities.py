@@ -83,6 +83,8 @@ class ComparisonPlan(Plan):
     def __post_init__(self) -> None:
         if isinstance(self.given, ComparableOption) and self.given.model == "strata":
             self.__dict__["given"] = self.given.factors
+        if isinstance(self.given, (list, tuple)) and not self.given:
+            raise UsageError("given: no factor is named; give at least one, or leave it out.")
         method = self.method if isinstance(self.method, LikelihoodOption) else METHODS[self.method]
         scale = StandardizedOption() if self.scale == "standardized" else self.scale
         base: Scale = "difference" if isinstance(scale, StandardizedOption) else scale

@@ -1,0 +1,42 @@
+"""Calls that the sweep found to end in an exception of another program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+import isonomy as iso
+from isonomy.errors import IsonomyError
+
+TABLE: dict[str, Any] = {
+    "g": ["a", "b"] * 50,
+    "y": [0, 1, 1, 0] * 25,
+    "p": [1, 0, 0, 1, 1] * 20,
+    "q": [1, 0, 1, 1, 1] * 20,
+}
+
+
+def test_an_outcome_that_is_a_list() -> None:
+    outcome: Any = [float("nan"), iso.Metric("m", iso.col("p"))]
+    with pytest.raises(IsonomyError, match="outcome"):
+        iso.improvability(TABLE, outcome=outcome, groups="g", status_quo="p", candidate="q", rng=1)
+
+
+def test_factors_without_a_name() -> None:
+    with pytest.raises(IsonomyError, match="given: no factor"):
+        iso.flag(TABLE, metric="selection_rate", prediction="p", groups="g", reference="rest", given=[])
+
+
+def test_a_loss_of_one_array() -> None:
+    loss: Any = lambda errors: errors  # noqa: E731
+    with pytest.raises(IsonomyError, match=r"loss: .* cannot be called with two arrays"):
+        iso.correction_risk(loss=loss)
+
+
+def test_a_mean_of_large_integers_over_batches() -> None:
+    table = pl.DataFrame(TABLE).with_columns(w=pl.int_range(100) // 50, v=pl.int_range(100).cast(pl.Int128) % 7)
+    options: dict[str, Any] = {"metric": iso.Metric("v", iso.col("v")), "groups": "g", "batch": "w"}
+    large, plain = (iso.monitor(t, **options) for t in (table, table.with_columns(pl.col("v").cast(pl.Int64))))
+    assert large.disparity.tolist() == plain.disparity.tolist()
