@@ -21,7 +21,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -207,6 +207,8 @@ def _same(rng: np.random.Generator, seed: int, place: int, kind: str) -> Outcome
             role: mapping.get(value, value) if isinstance(value, str) else [mapping.get(v, v) for v in value]
             for role, value in columns.items()
         }
+        if isinstance(relative := options.get("measure"), iso.relative):  # it names a column too
+            options |= {"measure": replace(relative, baseline=mapping.get("b", "b"))}
     given = forms.engine(rng, data, memory=memory or call.ordered) if kind in ("engine", "all") else data
     if kind == "library":
         given = forms.library(rng, data, memory=memory or call.ordered)

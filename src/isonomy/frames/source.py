@@ -473,10 +473,10 @@ class Source:
             cells = cells.with_columns(pl.col(scaled) * (count.sum() / masses[MASS].sum()))
         columns = {role: cells[f"role {role}"].to_numpy() for role in request.binary}
         return Sample(
-            columns=columns | {name: cells[f"key {name}"].to_numpy() for name in request.keys},
+            columns=columns | {name: _plain_key(cells[f"key {name}"]) for name in request.keys},
             count=cells[COUNT].to_numpy(),
             size=len(cells),
-            values={name: _held(cells[f"value {name}"], compared=False) for name in request.values},
+            values={name: cells[f"value {name}"].to_numpy() for name in request.values},
             partitions=self._partitions(request.grouping, cells, shared=shared is not None),
             dropped=dropped,
             design=design,
@@ -712,13 +712,18 @@ def with_conditions(
     return source, named
 
 
-def _held(values: pl.Series, *, compared: bool = True) -> AnyArray:
-    """The column as a numpy array; 128-bit integers become ranks if they are only ``compared``, otherwise floats."""
+def _held(values: pl.Series) -> AnyArray:
+    """The column as a numpy array; 128-bit integers, which are only compared, become ranks."""
     import polars as pl
 
-    if values.dtype in (pl.Int128, pl.UInt128):
-        values = values.rank("dense") if compared else values.cast(pl.Float64)
-    return values.to_numpy()
+    return (values.rank("dense") if values.dtype in (pl.Int128, pl.UInt128) else values).to_numpy()
+
+
+def _plain_key(values: pl.Series) -> AnyArray:
+    """The values of a key as a numpy array; 128-bit integers, which numpy lacks, as Python's."""
+    import polars as pl
+
+    return np.array(values.to_list(), object) if values.dtype in (pl.Int128, pl.UInt128) else values.to_numpy()
 
 
 def _single(cluster: pl.Series, mass: FloatArray, scale: float) -> Iterator[Block]:
