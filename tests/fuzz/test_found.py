@@ -35,9 +35,9 @@ def test_a_loss_of_one_array() -> None:
         iso.correction_risk(loss=loss)
 
 
-def test_batches_and_values_that_are_large_integers() -> None:
-    table = pl.DataFrame(TABLE).with_columns(w=pl.int_range(100) // 50, v=pl.int_range(100) % 7)
-    options: dict[str, Any] = {"metric": iso.Metric("v", iso.col("v")), "groups": "g", "batch": "w"}
-    large, plain = (iso.monitor(t, **options) for t in (table.with_columns(pl.col("w", "v").cast(pl.Int128)), table))
-    assert large.disparity.tolist() == plain.disparity.tolist()
-    assert large.batch_names == plain.batch_names
+def test_batches_beyond_64_bits() -> None:
+    week = pl.Series("w", [2**70 + i // 50 for i in range(100)], dtype=pl.Int128)
+    with pytest.raises(IsonomyError, match="batch: "):
+        iso.monitor(
+            pl.DataFrame(TABLE).with_columns(week), metric="selection_rate", prediction="p", groups="g", batch="w"
+        )
