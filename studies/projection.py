@@ -70,7 +70,7 @@ class Scenario:
     def ask(self, rng: np.random.Generator, columns: Columns) -> iso.ProjectionResult:
         """Test the table against level 0."""
         width = self.bandwidth(len(columns["group"]))
-        return iso.project(columns, **ROLES, reference={"group": "0"}, bandwidth=width, rng=rng, **self.options)
+        return iso.project(columns, **ROLES, reference={"group": "0"}, rng=rng, **{"method": iso.corrected(width)} | self.options)
 
 
 def edge(gap: Any, side: str, **design: Any) -> Scenario:
@@ -429,12 +429,12 @@ PAGE = Page(
                     tables,
                 )
                 for name, true, scenario, tables in (
-                    ("none", 0.0, Scenario({}, {"curve": True}), 1_000),
-                    ("0.1", 0.1, Scenario({"equal_opportunity": 0.1}, {"curve": True}), 1_000),
+                    ("none", 0.0, Scenario({}, {"method": iso.corrected(curve=True)}), 1_000),
+                    ("0.1", 0.1, Scenario({"equal_opportunity": 0.1}, {"method": iso.corrected(curve=True)}), 1_000),
                     (
                         "0.1 and -0.05",
                         0.1,
-                        Scenario({"levels": 3, "equal_opportunity": {"1": 0.1, "2": -0.05}}, {"curve": True}),
+                        Scenario({"levels": 3, "equal_opportunity": {"1": 0.1, "2": -0.05}}, {"method": iso.corrected(curve=True)}),
                         200,
                     ),
                 )

@@ -61,7 +61,7 @@ from isonomy.integrations import mlflow
 from isonomy.integrations.scorers import disparity_scorer
 from isonomy.monitoring import Monitor, MonitorResult, mixture, monitor
 from isonomy.options import RowOptions
-from isonomy.projection import Discerning, ProjectionResult, project
+from isonomy.projection import Discerning, ProjectionResult, corrected, project
 from isonomy.results import Evidence, Status, Verdict, from_json
 from isonomy.results.theme import dark
 from isonomy.scores import (
@@ -134,6 +134,7 @@ __all__ = [
     "comparable",
     "compare_models",
     "composite_parity",
+    "corrected",
     "correction_risk",
     "crossfit",
     "cut",

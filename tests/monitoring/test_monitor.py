@@ -102,7 +102,7 @@ EVERY: dict[str, dict[str, Any]] = {
     "metrics": {"metric": ["tpr", "fpr"], "outcome": "good"},
     "one-sided": {"method": iso.mixture(side="less", interval="simultaneous")},
     "e-bh": {"adjust": "e-bh"},
-    "center": {"center": {"g=c": -0.1}, "tolerance": 0.03},
+    "center": {"method": iso.mixture(center={"g=c": -0.1}), "tolerance": 0.03},
     "cut": {"groups": iso.cut("x", [0.0])},
     "where": {"groups": iso.where("large", iso.col("x") > 1)},
 }
@@ -185,7 +185,7 @@ def test_a_late_change_raises_an_alarm_with_its_start() -> None:
     assert now.deciding().startswith(f"Alarm at batch {batch}: ")
     assert now.verdict == "violation" or now.headline().endswith("The last batch raised an alarm.")
     assert not any("Not decided yet. At the pace" in text and text.startswith("g=c") for text in now.findings())
-    assert not iso.monitor(rows(2, 20_000, 40, 0.15, 20), batch="week", run_length=None, **OPTIONS).alarms
+    assert not iso.monitor(rows(2, 20_000, 40, 0.15, 20), batch="week", method=iso.mixture(run_length=None), **OPTIONS).alarms
 
 
 def test_no_disparity_shows_none() -> None:
@@ -220,7 +220,7 @@ def test_nothing_is_judged_before_ten_cases() -> None:
         ({"reference": 0.4}, "No group differs from its reference,", "rows, against 0.400; "),
         ({"tolerance": 0.02}, "No group's disparity is farther from equality than the tolerance,", "% for the rest"),
         (
-            {"tolerance": 0.02, "center": 0.1, "method": iso.mixture(side="greater")},
+            {"tolerance": 0.02, "method": iso.mixture(side="greater", center=0.1)},
             "No group's disparity is above the accepted disparity by more than the tolerance,",
             "lower bound",
         ),
@@ -388,8 +388,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "auc": ({"metric": "auc", "score": "x", "outcome": "good"}, "is not a mean over rows"),
     "percent": ({"tolerance": 5.0}, "tolerance: 5.0 is not allowed for a rate"),
-    "run_length": ({"run_length": 1}, "run_length: 1 is not allowed"),
-    "center": ({"scale": "ratio", "center": -1.0}, "center: -1.0 is not allowed for scale='ratio'"),
+    "run_length": ({"run_length": 100}, "run_length: it has moved; write method=iso.mixture(run_length=100)."),
+    "center": ({"scale": "ratio", "method": iso.mixture(center=-1.0)}, "center: -1.0 is not allowed for scale='ratio'"),
 }
 
 

@@ -212,10 +212,10 @@ def test_count_equals_repeated_rows() -> None:
     data = decided(500, shift=0.3)
     times = np.random.default_rng(3).integers(0, 4, 500)
     counted = iso.project(
-        data | {"n": times}, groups="group", criterion="equalized_odds", count="n", bandwidth=0.3, **SCORE
+        data | {"n": times}, groups="group", criterion="equalized_odds", count="n", method=iso.corrected(0.3), **SCORE
     )
     rows = {name: np.repeat(np.asarray(values), times) for name, values in data.items()}
-    repeated = iso.project(rows, groups="group", criterion="equalized_odds", bandwidth=0.3, **SCORE)
+    repeated = iso.project(rows, groups="group", criterion="equalized_odds", method=iso.corrected(0.3), **SCORE)
     assert counted.rows == repeated.rows
     assert counted.statistic == pytest.approx(repeated.statistic, rel=1e-9)
     assert counted.pvalue == pytest.approx(repeated.pvalue, rel=1e-9)

@@ -77,9 +77,9 @@ def test_names_of_groups_change_nothing(seed: int, criterion: Equality) -> None:
 @given(seeds)
 def test_doubled_rows_cost_twice_as_much(seed: int) -> None:
     data = classified_rows(seed)
-    once = run(data, "equalized_odds", bandwidth=0.3)
-    twice = run({k: np.tile(v, 2) for k, v in data.items()}, "equalized_odds", bandwidth=0.3)
-    counted = run(data | {"n": np.full(400, 2)}, "equalized_odds", bandwidth=0.3, count="n")
+    once = run(data, "equalized_odds", method=iso.corrected(0.3))
+    twice = run({k: np.tile(v, 2) for k, v in data.items()}, "equalized_odds", method=iso.corrected(0.3))
+    counted = run(data | {"n": np.full(400, 2)}, "equalized_odds", method=iso.corrected(0.3), count="n")
     assert twice.statistic == pytest.approx(2 * once.statistic, rel=1e-9)
     same_up_to_scale(twice, counted)
 

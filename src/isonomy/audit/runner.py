@@ -54,23 +54,15 @@ class Audit:
     ['flag-selection_rate']
     """
 
-    def __init__(
-        self,
-        config: files.Config,
-        *,
-        data: object = None,
-        folder: str | Path = ".",
-        file: str = "audit",
-        text: str = "",
-    ) -> None:
+    def __init__(self, config: files.Config, *, data: object = None, folder: str | Path = ".") -> None:
         if not isinstance(config, files.Config):
             raise UsageError(f"config: {shown(config)} is not an audit; see Audit.from_dict and Audit.from_toml.")
         self.config = config
         self.data = data
         self.folder = Path(folder)  # what paths in the file are relative to
-        self.file = file
-        self.text = text
-        self._path: Path | None = None  # the audit file, if there is one
+        self.file = "audit"  # what messages call it
+        self.text = ""  # of the audit file, if there is one
+        self._path: Path | None = None
         self._debug = False
 
     @classmethod
@@ -80,8 +72,8 @@ class Audit:
         ``settings``: keys of the file with other values, such as ``["filters.day=2026-11-10"]``.
         """
         config, text = files.read(path, settings)
-        audit = cls(config, data=data, folder=Path(path).parent, file=str(path), text=text)
-        audit._path = Path(path)
+        audit = cls(config, data=data, folder=Path(path).parent)
+        audit.file, audit.text, audit._path = str(path), text, Path(path)
         return audit
 
     @classmethod

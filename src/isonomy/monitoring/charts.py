@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
@@ -45,14 +46,15 @@ def over_time(result: MonitorResult) -> alt.TopLevelMixin:
             columns[name] = np.where(np.isfinite(line := values[thin, j]), line, np.nan).tolist()
         base = alt.Chart(theme.data(columns)).encode(x=x)
         layers: list[alt.Chart] = []
+        known = result.center.get(result.labels[j]) if isinstance(result.center, Mapping) else result.center
+        center = equal if known is None else known
         if result.tolerance is not None:
-            center = equal if result.center is None else result.center
             ends = (center - result.tolerance, center + result.tolerance)
             if result.scale != "difference":
                 ends = (center * result.tolerance, center / result.tolerance)
             strip = alt.Chart(theme.data({"low": [ends[0]], "high": [ends[1]]}))
             layers.append(strip.mark_rect(opacity=0.15, color=theme.RULE).encode(y="low:Q", y2="high:Q"))
-        layers.append(charts.rule("y", equal if result.center is None else result.center))
+        layers.append(charts.rule("y", center))
         layers.append(base.mark_area(opacity=0.2, color=theme.PALETTE[0]).encode(y="low:Q", y2="high:Q"))
         layers.append(base.mark_circle(size=12, color=theme.RULE, opacity=0.5).encode(y="batch_disparity:Q"))
         tooltip = ["batch:N", "disparity:Q", "low:Q", "high:Q", "batch_disparity:Q"]

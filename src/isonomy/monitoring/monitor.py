@@ -51,6 +51,7 @@ from isonomy.options import (
     Whole,
     check,
     hints,
+    shown,
 )
 from isonomy.results import Columns, Evidence, Note, Plan, column, note_if, open_call, phrases, provenance, question
 from isonomy.results.evidence import as_frame, plain_option
@@ -83,15 +84,23 @@ class MixtureOption(Option):
         Which disparities are looked for. On one side, intervals are bounds.
     interval : {"pointwise", "simultaneous"}, default "pointwise"
         Intervals for each group alone, or for all groups together.
+    center : float or mapping, optional
+        The disparity that is accepted, if it is not zero (a ratio of 1): a number, or one for each group's label.
+    run_length : int, optional
+        The alarm for a disparity that begins late comes on average at most once in this many batches if there is none.
+        None: no alarm. Default: 500.
     """
 
     name: ClassVar[str] = "mixture"
     prior: Positive | None = None
     side: Alternative = "two-sided"
     interval: Literal["pointwise", "simultaneous"] = "pointwise"
+    center: float | Mapping[str, float] | None = None
+    run_length: Annotated[int, Number(least=2, whole=True)] | None = 500
 
 
 mixture = MixtureOption
+MOVED = {name: f"method=iso.mixture({name}={{}})" for name in ("center", "run_length")}
 
 
 # ---- call
@@ -99,6 +108,7 @@ mixture = MixtureOption
 
 @question(
     "MonitorPlan",
+    moved=MOVED,
     asks="Over all batches so far, which groups are treated differently, and did a difference begin?",
     topic="{} over time",
     from_counts=True,
@@ -120,11 +130,9 @@ def monitor(
     reference: Reference = "rest",
     scale: Literal["difference", "ratio", "odds_ratio"] = "difference",
     tolerance: Tolerance = None,
-    center: float | Mapping[str, float] | None = None,
     method: Literal["mixture", "exact"] | MixtureOption = "mixture",
     alpha: Alpha = 0.05,
     adjust: Literal["holm", "e-bh", "none"] = "holm",
-    run_length: Annotated[int, Number(least=2, whole=True)] | None = 500,
     better: Literal["higher", "lower"] | None = None,
     depth: Whole = 1,
     min_size: Whole = 10,
@@ -157,18 +165,13 @@ def monitor(
         How a group is compared with the reference. Odds ratios need ``method="exact"``.
     tolerance : float, optional
         The largest disparity that does not matter; for ratios a ratio, such as 0.8.
-    center : float or mapping, optional
-        The disparity that is accepted, if it is not zero (a ratio of 1): a number, or one for each group's label.
-    method : {"mixture", "exact"} or iso.mixture(prior, side, interval), default "mixture"
+    method : {"mixture", "exact"} or iso.mixture(prior, side, interval, center, run_length), default "mixture"
         The normal-mixture boundary, or the exact conditional likelihood of an odds ratio.
     alpha : float, default 0.05
         The error rate over the whole life of the monitor.
     adjust : {"holm", "e-bh", "none"}, default "holm"
         The adjustment for the number of groups and metrics. ``"e-bh"`` controls the false discovery rate at any
         stopping time; its flags may be withdrawn later.
-    run_length : int, optional
-        The alarm for a disparity that begins late comes on average at most once in this many batches if there is none.
-        None: no alarm. Default: 500.
     better : {"higher", "lower"}, optional
         Which values of the metric are better for the people concerned, as in `isonomy.flag`.
     depth : int, default 1
@@ -244,6 +247,8 @@ class Monitor:
     def __init__(self, **options: Any) -> None:
         known = hints(monitor)
         for name, value in options.items():
+            if name in MOVED:
+                raise UsageError(f"{name}: it has moved; write {MOVED[name].replace('{}', shown(value))}.")
             if name in ("data", "batch") or name not in known:
                 raise UsageError(f"{name}: not an option of Monitor; update takes data and batch.")
             check(name, value, known[name])
@@ -376,11 +381,9 @@ class MonitorPlan(Plan):
     reference: Reference
     scale: Literal["difference", "ratio", "odds_ratio"]
     tolerance: float | None
-    center: float | Mapping[str, float] | None
     method: Literal["mixture", "exact"] | MixtureOption
     alpha: float
     adjust: Literal["holm", "e-bh", "none"]
-    run_length: int | None
     better: Literal["higher", "lower"] | None
     depth: int
     min_size: int
@@ -406,10 +409,11 @@ class MonitorPlan(Plan):
         yield empty, 'reference: an empty mapping; give for instance {"race": "Caucasian"}.'
         if self.ratio:
             require_ratio(scale, tolerance)
-            centers = self.center.values() if isinstance(self.center, Mapping) else [self.center]
+            given = self.boundary.center
+            centers = given.values() if isinstance(given, Mapping) else [given]
             yield (
                 any(center is not None and center <= 0 for center in centers),
-                f"center: {self.center!r} is not allowed for scale={scale!r}; give a ratio above 0.",
+                f"center: {given!r} is not allowed for scale={scale!r}; give a ratio above 0.",
             )
         yield (
             (scale == "odds_ratio") != (self.method == "exact"),
@@ -461,8 +465,9 @@ class MonitorPlan(Plan):
 
     def null(self, groups: Sequence[Group]) -> tuple[FloatArray, FloatArray]:
         """The ends of the null of each group: the tolerance around the center."""
-        centers = self.center if isinstance(self.center, Mapping) else {}
-        plain = float(self.ratio) if self.center is None or isinstance(self.center, Mapping) else float(self.center)
+        given = self.boundary.center
+        centers = given if isinstance(given, Mapping) else {}
+        plain = float(self.ratio) if given is None or isinstance(given, Mapping) else float(given)
         center = np.array([float(centers.get(group.label, plain)) for group in groups])
         if self.ratio:
             return center * (self.tolerance or 1.0), center / (self.tolerance or 1.0)
@@ -613,7 +618,7 @@ def _follow(
     (n1, s1, *_), (n0, s0, *_) = np.moveaxis(batches, (2, 3), (0, 1))
     alarms = change.Alarms(np.full(shape, np.nan), np.zeros(shape, dtype=bool), np.full(shape, np.nan))
     with np.errstate(all="ignore"):
-        if plan.run_length is not None and plan.scale != "odds_ratio":
+        if plan.boundary.run_length is not None and plan.scale != "odds_ratio":
             if not binary:
                 steps = change.mean_increments(sequence, prior, low, high, gate, side=side)
             else:
@@ -624,7 +629,7 @@ def _follow(
                 steps = change.rate_increments(
                     strata, prior, low, high, scale=plan.scale, side=side, number=number, effect=effect
                 )
-            alarms = change.detect(*steps, np.broadcast_to(plan.run_length * tests[:, None], shape))
+            alarms = change.detect(*steps, np.broadcast_to(plan.boundary.run_length * tests[:, None], shape))
         mine, theirs = s1 / n1 + pivot, (s0 / n0 if number is None else np.full(shape, number)) + pivot
         apart = {"difference": mine - theirs, "ratio": mine / theirs, "odds_ratio": np.full(shape, np.nan)}[plan.scale]
         return {
@@ -784,8 +789,8 @@ def conclude_monitor(state: MonitorState, plan: MonitorPlan, record: Any) -> Mon
         alpha=plan.alpha,
         adjust=plan.adjust,
         tolerance=plan.tolerance,
-        center=None if isinstance(plan.center, Mapping) else plan.center,
-        run_length=plan.run_length if plan.scale != "odds_ratio" else None,
+        center=plan.boundary.center,
+        run_length=plan.boundary.run_length if plan.scale != "odds_ratio" else None,
         comparisons=int(columns["tests"][-1]) if columns else 0,
     )
     return replace(result, notes=tuple(notes(result, state, plan, columns)))
@@ -815,7 +820,7 @@ def notes(result: MonitorResult, state: MonitorState, plan: MonitorPlan, columns
     for status, code in words.CONCERNS.items():
         small = [name for name, kind in zip(result.names, result.status, strict=True) if kind is status]
         yield from note_if(code, small, least=plan.min_size)
-    if plan.run_length is not None and plan.scale == "odds_ratio":
+    if plan.scale == "odds_ratio":
         yield Note("no_alarm_of_ratios")
 
 
@@ -890,7 +895,7 @@ class MonitorResult(Evidence):
     alpha: float
     adjust: str
     tolerance: float | None
-    center: float | None
+    center: float | Mapping[str, float] | None
     run_length: int | None
     comparisons: int
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from operator import mul
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Unpack
 
@@ -19,7 +19,7 @@ from isonomy.inference import conclude
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import t_isf
-from isonomy.options import COLUMN, Alpha, Column, Finite, Number, RowOptions, Seeded, check
+from isonomy.options import COLUMN, Alpha, Column, Finite, Number, Option, RowOptions, Seeded, check
 from isonomy.projection import words
 from isonomy.projection.program import estimators
 from isonomy.projection.program.criteria import Criterion, Discerning, comparisons
@@ -58,11 +58,33 @@ if TYPE_CHECKING:
 
 DistanceLike = Annotated[object, COLUMN]  # in Python also a `Distance` or a fitted estimator
 Bandwidth = Annotated[float, Number(above=0, unit="in units of the distance")]
-Method = Literal["corrected", "published", "corollary"]
 
 MOST_GROUPS = 5  # groups that the findings name
 LAW = ("density", "covariance", "curvature")  # f(0), Sigma and S of the law
 storable(ToleranceCurve)
+
+
+@storable
+@dataclass(frozen=True)
+class CorrectedOption(Option):
+    """The paper's test with our corrections and checks.
+
+    Parameters
+    ----------
+    bandwidth : float, optional
+        Bandwidth of the density at the boundary, in units of the distance. Default 1.06 s N^(-1/5) with s = min(sd,
+        IQR / 1.349) of the signed distances: rescaling the distances changes no p-value.
+    curve : bool, default False
+        Whether to test every tolerance, on the side that ``tolerance`` names: the smallest that is not rejected, and
+        the smallest that is shown to hold, are confidence limits for the largest difference.
+    """
+
+    name: ClassVar[str] = "corrected"
+    bandwidth: Bandwidth | None = None
+    curve: bool = False
+
+
+corrected = CorrectedOption
 
 
 # ---- call
@@ -72,6 +94,8 @@ storable(ToleranceCurve)
     "plan_project",
     moved={
         "law": 'method="published" (or "corrected", the default)',
+        **{name: f"method=iso.corrected({name}={{}})" for name in ("bandwidth", "curve")},
+        "whole": "result.moved_rows(whole={})",
         "tolerance_side": 'the side in the tolerance: tolerance={"above": 0.05} or tolerance={"below": 0.05}',
     },
     idle=lambda options: {"score"} if options.get("distance") is not None else set(),
@@ -106,10 +130,7 @@ def project(
     threshold: Finite | None = None,
     reference: Mapping[str, object] | None = None,
     tolerance: Tolerance | None = None,
-    method: Method = "corrected",
-    bandwidth: Bandwidth | None = None,
-    curve: bool = False,
-    whole: bool = False,
+    method: Literal["corrected", "published", "corollary"] | CorrectedOption = "corrected",
     alpha: Alpha = 0.05,
     rng: Seeded = None,
     **rows: Unpack[RowOptions],
@@ -148,18 +169,10 @@ def project(
         (``{"above": 0.05}``: at most 0.05 above the reference, with no limit below), rates (``{"tpr": 0.05, "fpr":
         0.1}``) or groups (``{"race=Black": 0.05, ...}``), and the others within them. ``{"above": 0}`` is a one-sided
         test of equality.
-    method : {"corrected", "published", "corollary"}, default "corrected"
+    method : {"corrected", "published", "corollary"} or iso.corrected(bandwidth, curve), default "corrected"
         "published" is the paper's procedure: its bandwidth N^(-1/5), its variances and its rule, without our
         corrections and checks. "corollary" is the same with the variances that Corollary 1 prints, for two groups.
-        Both take neither weights nor clusters, and no bandwidth.
-    bandwidth : float, optional
-        Bandwidth of the density at the boundary, in units of the distance. Default 1.06 s N^(-1/5) with s = min(sd,
-        IQR / 1.349) of the signed distances: rescaling the distances changes no p-value.
-    curve : bool, default False
-        Whether to test every tolerance, on the side that ``tolerance`` names: the smallest that is not rejected, and
-        the smallest that is shown to hold, are confidence limits for the largest difference.
-    whole : bool, default False
-        Whether the plan moves whole people only: of all ways to round, the one nearest to the null.
+        Both take neither weights nor clusters.
     alpha : float, default 0.05
         Error rate.
     rng : int or numpy Generator, optional
@@ -211,7 +224,7 @@ def project(
         provenance=record(
             rows=round(facts["rows"]),
             dropped=people.dropped,
-            random=facts["random"] or plan.curve,
+            random=facts["random"] or plan.correction.curve,
             grouping=plan.grouping,
             criterion=plan.equality,
         ),
@@ -220,7 +233,7 @@ def project(
         alpha=plan.alpha,
         tolerance=plan.tolerance,
         chosen=phrases.chosen(plan.source.labels.metrics),
-        listing=lambda: moved_rows(plan, facts),
+        listing=cache(lambda whole: moved_rows(plan, facts, whole=whole)),
     )
 
 
@@ -250,32 +263,24 @@ class ProjectPlan(Plan):
     threshold: float | None
     reference: Mapping[str, object] | None
     tolerance: Tolerance | None
-    method: Method
-    bandwidth: float | None
-    curve: bool
-    whole: bool
+    method: Literal["corrected", "published", "corollary"] | CorrectedOption
     alpha: float
 
     def __post_init__(self) -> None:
         check_tolerance(self.tolerance, rates=not self.user_defined)
-        published = self.method != "corrected"
+        published = self.law != "corrected"
         if not self.user_defined and self.groups is None:
             raise MissingRole("groups: name the columns to compare.")
         if not self.user_defined and self.outcome is None and self.equality != "statistical_parity":
             raise MissingRole(f"outcome: {self.equality} compares rates within an outcome; name its 0/1 column.")
         refusals = {
-            f'method: "{self.method}" has no law for a tolerance on both sides, and no curve; use '
-            'tolerance={"above": ...} or {"below": ...}, or method="corrected".': published
-            and (self.curve or two_sided(self.tolerance)),
-            f'method: "{self.method}" takes neither weight nor cluster; use method="corrected".': published
+            f'method: "{self.law}" has no law for a tolerance on both sides; use tolerance={{"above": ...}} or '
+            '{"below": ...}, or method="corrected".': published and two_sided(self.tolerance),
+            f'method: "{self.law}" takes neither weight nor cluster; use method="corrected".': published
             and self.source.designed,
-            f'method: "{self.method}" has a bandwidth of its own; leave bandwidth out.': published
-            and self.bandwidth is not None,
-            'method: "corollary" is stated for two groups and no tolerance; use method="published".': self.method
+            'method: "corollary" is stated for two groups and no tolerance; use method="published".': self.law
             == "corollary"
             and (self.user_defined or self.tolerance is not None),
-            "whole: rows with weights do not stand for whole people; leave whole or weight out.": self.whole
-            and self.source.reading.weight is not None,
             "reference: a user-defined criterion does not use it: phi says what is compared.": self.user_defined
             and self.reference is not None,
             "distance, score: give one of them.": self.distance is not None and self.score is not None,
@@ -302,6 +307,14 @@ class ProjectPlan(Plan):
                     f"{allowed}"
                 )
             choose("reference", name, columns)
+
+    @property
+    def law(self) -> str:
+        return self.method if isinstance(self.method, str) else self.method.name
+
+    @property
+    def correction(self) -> CorrectedOption:
+        return self.method if isinstance(self.method, CorrectedOption) else CorrectedOption()
 
     @property
     def user_defined(self) -> bool:
@@ -414,13 +427,15 @@ def read(plan: ProjectPlan) -> RowsInMemory | RowsByPasses:
         raise
 
 
-def moved_rows(plan: ProjectPlan, facts: Mapping[str, Any]) -> MovedRows:
+def moved_rows(plan: ProjectPlan, facts: Mapping[str, Any], *, whole: bool) -> MovedRows:
     """Read the table again, and list who would have to move: rows are listed only on request."""
+    if whole and plan.source.reading.weight is not None:
+        raise UsageError("whole: rows with weights do not stand for whole people; leave whole or weight out.")
     people = read(plan)
     cells, change = people.cells, facts["change"]
     if not np.array_equal(cells.count, facts["test"].rows.cells.count):
         raise DataError("data: the table changed since it was tested; project it again before asking for the plan.")
-    rows = people.movers(round_to_rows(change, facts["constraint"]) if plan.whole else change.moved)
+    rows = people.movers(round_to_rows(change, facts["constraint"]) if whole else change.moved)
     cell, names, start = rows.pop("cell"), cells.names, rows.pop("start")
     end, beyond = plan.cost.move(start), plan.cost.move(start, beyond=1.0)
     return MovedRows(
@@ -446,12 +461,13 @@ def estimate(people: Rows, plan: ProjectPlan, rng: np.random.Generator) -> tuple
     """
     cells = people.cells
     moments = comparisons(cells, plan.equality, plan.reference)
-    if plan.method == "corollary" and moments.event.size > len(set(moments.outcomes)):
+    if plan.law == "corollary" and moments.event.size > len(set(moments.outcomes)):
         raise UsageError('method: "corollary" is stated for two groups and no tolerance; use method="published".')
     rows, null = cells.number @ moments.member, tolerated(plan.tolerance, moments.keys)
-    test = ProjectionTest(people, moments, bandwidth=plan.bandwidth, tested=plan.cost.tested, method=plan.method)
+    width = plan.correction.bandwidth
+    test = ProjectionTest(people, moments, bandwidth=width, tested=plan.cost.tested, method=plan.law)
     curve = None
-    if plan.curve:
+    if plan.correction.curve:
         curve = tolerance_curve(test, one_side(plan.tolerance)[1], alpha=plan.alpha, rng=rng.spawn(1)[0])
     facts = test.against(null, alpha=plan.alpha, rng=rng)
     change, size, reference = facts["change"], len(moments.groups), moments.reference
@@ -673,12 +689,12 @@ class ProjectionResult(Evidence):
         The smallest difference that these rows would have shown, and the rows of the group with which equal rates would
         be shown to be within tolerance, each in 80 % of samples and for this comparison alone.
     curve : ToleranceCurve or None
-        The tests of all other tolerances, with ``curve=True``.
+        The tests of all other tolerances, with ``method=iso.corrected(curve=True)``.
     reach : ndarray or None
         The largest distance of each group. It belongs to a single person: None in a stored or suppressed result.
     plan : MovedRows or None
         The rows that would have to move, nearest first, read from the table on request; None in a stored or suppressed
-        result.
+        result. `moved_rows` lists whole people only.
     """
 
     method: ClassVar[str] = words.METHOD
@@ -727,14 +743,22 @@ class ProjectionResult(Evidence):
     overall_distance: float = field(metadata=POOLED)
     curve: ToleranceCurve | None
     chosen: str = "selected"  # the word for people whose decision is 1
-    listing: MovedRows | Callable[[], MovedRows] | None = field(metadata=OF_ROWS, repr=False)  # behind `plan`
+    listing: MovedRows | Callable[[bool], MovedRows] | None = field(metadata=OF_ROWS, repr=False)  # behind `plan`
 
     @property
     def plan(self) -> MovedRows | None:
         """The rows that would have to move, nearest first: looked up in the table on first request."""
-        if self.listing is not None and not isinstance(self.listing, MovedRows):
-            object.__setattr__(self, "listing", self.listing())
-        return self.listing if isinstance(self.listing, MovedRows) else None
+        return self.moved_rows()
+
+    def moved_rows(self, *, whole: bool = False) -> MovedRows | None:
+        """The rows of the plan. ``whole``: whole people only; of all ways to round, the one nearest to the null.
+
+        None in a suppressed result; a stored one has at most the rows of `plan`.
+        """
+        check("whole", whole, bool)
+        if callable(self.listing):
+            return self.listing(whole)
+        return None if whole else self.listing
 
     def units(self) -> Mapping[str, str]:
         """Rates in percent, and their differences in points; moments of a user-defined criterion as they are."""
