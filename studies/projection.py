@@ -70,7 +70,8 @@ class Scenario:
     def ask(self, rng: np.random.Generator, columns: Columns) -> iso.ProjectionResult:
         """Test the table against level 0."""
         width = self.bandwidth(len(columns["group"]))
-        return iso.project(columns, **ROLES, reference={"group": "0"}, rng=rng, **{"method": iso.corrected(width)} | self.options)
+        options: dict[str, Any] = {"method": iso.corrected(width)} | self.options
+        return iso.project(columns, **ROLES, reference={"group": "0"}, rng=rng, **options)
 
 
 def edge(gap: Any, side: str, **design: Any) -> Scenario:
@@ -434,7 +435,10 @@ PAGE = Page(
                     (
                         "0.1 and -0.05",
                         0.1,
-                        Scenario({"levels": 3, "equal_opportunity": {"1": 0.1, "2": -0.05}}, {"method": iso.corrected(curve=True)}),
+                        Scenario(
+                            {"levels": 3, "equal_opportunity": {"1": 0.1, "2": -0.05}},
+                            {"method": iso.corrected(curve=True)},
+                        ),
                         200,
                     ),
                 )

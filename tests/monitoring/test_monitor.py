@@ -185,7 +185,8 @@ def test_a_late_change_raises_an_alarm_with_its_start() -> None:
     assert now.deciding().startswith(f"Alarm at batch {batch}: ")
     assert now.verdict == "violation" or now.headline().endswith("The last batch raised an alarm.")
     assert not any("Not decided yet. At the pace" in text and text.startswith("g=c") for text in now.findings())
-    assert not iso.monitor(rows(2, 20_000, 40, 0.15, 20), batch="week", method=iso.mixture(run_length=None), **OPTIONS).alarms
+    silent = iso.mixture(run_length=None)
+    assert not iso.monitor(rows(2, 20_000, 40, 0.15, 20), batch="week", method=silent, **OPTIONS).alarms
 
 
 def test_no_disparity_shows_none() -> None:

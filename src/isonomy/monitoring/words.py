@@ -111,13 +111,14 @@ def reference(plan: MonitorPlan) -> str:
 
 
 def null(plan: MonitorPlan) -> str:
-    tolerant, center = plan.tolerance is not None, "equality" if plan.boundary.center is None else "the accepted disparity"
+    tolerant, equal = plan.tolerance is not None, plan.boundary.center is None
+    center = "equality" if equal else "the accepted disparity"
     if side := {"greater": "above", "less": "below"}.get(plan.boundary.side):
         text = f"No group's disparity is {side} {center}{' by more than the tolerance' if tolerant else ''}"
     elif tolerant:
         text = f"No group's disparity is farther from {center} than the tolerance"
     else:
-        text = "No group differs from its reference" if plan.boundary.center is None else f"Every group has {center}"
+        text = "No group differs from its reference" if equal else f"Every group has {center}"
     return f"{text}, on average over the batches."
 
 
@@ -180,7 +181,8 @@ def finding(result: MonitorResult, j: int) -> str:
 def alarm(result: MonitorResult, j: int) -> str:
     began = f"the disparity of {result.names[j]} has been beyond the tolerance"
     if result.tolerance is None:
-        began = f"{result.names[j]} has differed from {result.reference if result.center is None else 'what is accepted'}"
+        equal = result.reference if result.center is None else "what is accepted"
+        began = f"{result.names[j]} has differed from {equal}"
     return (
         f"Alarm at batch {result.alarm[j]}: since about batch {result.since[j]}, {began}. If nothing is wrong, such "
         f"alarms come on average at most once in {result.run_length:,} batches, for all groups together."

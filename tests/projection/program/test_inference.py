@@ -192,7 +192,7 @@ def test_other_ties_get_the_wald_test(places: list[float]) -> None:
     rng = np.random.default_rng(0)
     score = rng.choice([*places, -0.2, -0.35, -0.9], 4_000)
     data = {"g": rng.choice(["a", "b"], 4_000), "s": score, "c": score >= 0}
-    result = iso.project(data, score="s", threshold=0.0, bandwidth=1.0, **PARITY)
+    result = iso.project(data, score="s", threshold=0.0, method=iso.corrected(1.0), **PARITY)
     assert result.test_status is Status.ATOMS
     assert result.pvalue == result.wald_pvalue
     assert np.isfinite(result.statistic)

@@ -108,7 +108,7 @@ def test_the_limits_are_those_of_single_tests(groups: str, side: Any) -> None:
         return tolerance if side == "both" else {side: tolerance}
 
     options["reference"] = {groups: {"sex": "M", "group": "a"}[groups]}
-    curve = iso.project(data, tolerance=limit(0.0), curve=True, **options).curve
+    curve = iso.project(data, tolerance=limit(0.0), method=iso.corrected(curve=True), **options).curve
     assert curve is not None
     assert 0 < curve.least < curve.most < 1
     below, above = (iso.project(data, tolerance=limit(curve.least + step), **options) for step in (-0.003, 0.003))
@@ -120,7 +120,7 @@ def test_the_limits_are_those_of_single_tests(groups: str, side: Any) -> None:
 
 
 def test_without_a_difference_nothing_is_said_from_below() -> None:
-    result = iso.project(decided(), groups="sex", curve=True, **ROLES)
+    result = iso.project(decided(), groups="sex", method=iso.corrected(curve=True), **ROLES)
     assert result.curve is not None
     assert result.curve.least == 0.0
     assert "No positive lower bound for the largest difference can be given" in " ".join(result.findings())
@@ -132,7 +132,7 @@ def test_without_a_difference_nothing_is_said_from_below() -> None:
 def test_rates_that_are_equal_to_the_row_have_an_upper_limit() -> None:
     score = np.tile(np.linspace(-1.0, 1.0, 200) + 1e-4, 2)
     data = {"sex": np.repeat(["F", "M"], 200), "score": score, "c": (score >= 0).astype(int)}
-    result = iso.project(data, groups="sex", curve=True, **ROLES | {"threshold": 0.0})
+    result = iso.project(data, groups="sex", method=iso.corrected(curve=True), **ROLES | {"threshold": 0.0})
     assert result.curve is not None
     assert 0.07 < result.curve.most < 0.09  # 1.645 standard errors of 0.05
     assert "by more than 0.08" in result.summary()
@@ -149,7 +149,7 @@ def test_what_cannot_be_tested_has_no_limits(why: str) -> None:
         groups="sex",
         distance="d",
         criterion="statistical_parity",
-        curve=True,
+        method=iso.corrected(curve=True),
         cluster="branch" if why == "few clusters" else None,
     )
     assert result.curve is not None
