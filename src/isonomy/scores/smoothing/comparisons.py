@@ -405,6 +405,9 @@ def trend_test(
 
 # ---- bands
 
+# Differences at neighboring scores are almost one number, and the square root of their correlation, which is singular up
+# to rounding, moves by 1e-11 with the order in which a processor adds. This much variance for each alone determines it.
+SEPARATE = 1e-6
 Adjustment = Literal["sup-t", "bonferroni", "holm", "none"]
 Test = Literal["points", "walk", "trend", "all"]
 
@@ -468,7 +471,8 @@ class Judgment:
             # Holm's band is Bonferroni's: only its p-values are smaller.
             return multiplicity.adjust(pvalue, self.adjust), float(tails.normal_isf(self.alpha / points))
         scale = np.sqrt(np.diagonal(covariance))
-        law = sup_t(covariance / scale[:, None] / scale[None, :], alpha=self.alpha, draws=self.draws, rng=rng)
+        correlation = covariance / scale[:, None] / scale[None, :] + SEPARATE * np.identity(scale.size)
+        law = sup_t(correlation, alpha=self.alpha, draws=self.draws, rng=rng)
         # Bonferroni bounds the exact sup-t p-value from above; it takes over where draws cannot resolve it.
         return np.fmin(law.adjusted(score), multiplicity.adjust(pvalue, "bonferroni")), law.critical
 
