@@ -22,6 +22,7 @@ from support.tables import users, write_partitions
 pytestmark = pytest.mark.spark
 
 ROLES: dict[str, Any] = {"outcome": "outcome", "groups": "sex"}
+SMALL: dict[str, Any] = {"outcome": "outcome", "groups": iso.cut("score", [k / 10 for k in range(-15, 16)])}
 # A test, and the number of Spark jobs that it may use.
 ASKED: dict[str, tuple[Callable[[Any], Any], int]] = {
     "flag": (lambda data: iso.flag(data, metric="tpr", prediction="decision", **ROLES), 2),
@@ -32,6 +33,8 @@ ASKED: dict[str, tuple[Callable[[Any], Any], int]] = {
     ),
     "improvability": (lambda data: iso.improvability(data, status_quo="decision", candidate="better", **ROLES), 2),
     "predictive_parity": (lambda data: iso.predictive_parity(data, score="chance", user="user", rng=1, **ROLES), 8),
+    "mean": (lambda data: iso.flag(data, metric="mean_prediction", prediction="score", groups="sex"), 6),
+    "means of many small groups": (lambda data: iso.flag(data, metric="brier", score="chance", **SMALL), 6),
     "marginal_outcomes": (lambda data: iso.marginal_outcomes(data, score="chance", threshold=0.5, **ROLES), 10),
 }
 
@@ -79,8 +82,17 @@ def test_no_row_comes_to_the_driver(spark: Any, columns: dict[str, Any], plans: 
 
 
 def test_rows_that_come_to_the_driver_are_noticed(spark: Any, columns: dict[str, Any], plans: list[str]) -> None:
-    iso.flag(engines.spark(spark, columns), metric="mean_prediction", prediction="score", groups="sex")
-    assert not all(map(aggregates, plans))  # the values of a mean are read if they are few
+    iso.flag(engines.spark(spark, columns), metric="auc", score="chance", **ROLES)
+    assert not all(map(aggregates, plans))  # a rank needs the rows
+
+
+def test_workers_send_few_rows(spark: Any, columns: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isonomy.frames.sums.SENT", 3_999)
+    data = engines.spark(spark, columns)
+    with pytest.raises(
+        iso.errors.UsageError, match=r"needs the rows themselves, of which Spark's workers send .*3,999"
+    ):
+        iso.flag(data, metric="auc", score="chance", **ROLES)
 
 
 FILE = """

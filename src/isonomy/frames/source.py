@@ -58,6 +58,7 @@ from isonomy.frames.sums import (
     aggregate,
     code_column,
     collect,
+    collect_rows,
     extremes,
     has_workers,
     identity,
@@ -535,7 +536,7 @@ class Source:
         placed = {f"{stem}{i}": expr for i, expr in enumerate(columns.values())}
         # ``with_columns`` first: a selection of literals alone would have one row.
         wide = self.frame.with_columns(*(expr.alias(name) for name, expr in placed.items()))
-        table = collect(wide.select(*placed)).rename(dict(zip(placed, columns, strict=True)))
+        table = collect_rows(wide.select(*placed)).rename(dict(zip(placed, columns, strict=True)))
         table = table if self.count is None else self._check_counts(table)
         table = plain_keys(table, [name for name in columns if name.startswith("group ")])
         counted = [name for name in columns if name.startswith(("missing ", "outside ", "design "))]

@@ -38,6 +38,7 @@ COUNT = "__count"
 # Their errors concern the table, not this package; polars raises one for a type that it lacks.
 ENGINES = ("duckdb", "_duckdb", "pyspark", "py4j", "ibis", "polars")
 PART_ROWS = 2**20  # rows of one part: a Spark worker holds their columns
+SENT = 2_000_000  # rows that Spark's workers send to the driver for one question, at most
 _PLACE, _VALUE = "place", "value"
 
 
@@ -99,6 +100,19 @@ def collect(frame: Lazy) -> pl.DataFrame:
         raise DataError(f"data: the table cannot be read: {first_line(error)}") from error
     except pl.exceptions.PanicException as error:  # not an Exception: a damaged file
         raise DataError("data: the table cannot be read: a file is damaged, or changed while it was read.") from error
+
+
+def collect_rows(frame: Lazy) -> pl.DataFrame:
+    """The rows themselves, for a question that sums cannot answer; Spark's workers send a limited number."""
+    if not has_workers(frame):
+        return collect(frame)
+    table = collect(frame.head(SENT + 1))
+    if len(table) > SENT:
+        raise UsageError(
+            f"data: this question needs the rows themselves, of which Spark's workers send at most {SENT:,}. Ask about "
+            "a part of the rows, or give the path of parquet files with them."
+        )
+    return table
 
 
 def extremes(frame: Lazy, value: nw.Expr, keys: Mapping[str, nw.Expr]) -> pl.DataFrame:

@@ -27,7 +27,7 @@ from isonomy.frames.expressions import LARGEST, Comparison, Scalar, all_of, miss
 from isonomy.frames.expressions import column as table_column
 from isonomy.frames.groups import CONDITION, Cut, Dimension, Features, Where
 from isonomy.frames.metrics import ERRORS, RATES, Measure, Metric, canonical, listed
-from isonomy.frames.sums import COUNT, aggregate, collect, plain_keys
+from isonomy.frames.sums import COUNT, aggregate, collect, collect_rows, plain_keys
 from isonomy.groups import discover_words, words
 from isonomy.groups.disparities import GroupEvidence
 from isonomy.groups.disparities import read as read_groups
@@ -476,7 +476,7 @@ def code_feature(source: Source, dimension: Dimension, spec: object, least: int,
 
 def number_bins(source: Source, known: nw.Expr, cuts: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The values of a column of numbers, if they are few, and the edges between its bins; none for a single value."""
-    numbers = collect(source.frame.select(known.cast(nw.Float64).alias("value"), source.number.alias(COUNT)))
+    numbers = collect_rows(source.frame.select(known.cast(nw.Float64).alias("value"), source.number.alias(COUNT)))
     numbers = numbers.filter(numbers["value"].is_not_null())
     value, count = numbers["value"].to_numpy(), None if source.count is None else numbers[COUNT].to_numpy()
     few = np.unique(value[: 100 * FEW_VALUES])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import narwhals as nw
 import numpy as np
 import polars as pl
@@ -11,6 +13,7 @@ import isonomy as iso
 from isonomy.groups.likelihood import lines
 from isonomy.groups.likelihood.lines import FINE, LogBins, choose_bins, quadrature
 from isonomy.numerics.arrays import FloatArray
+from support.same import same
 
 RNG = np.random.default_rng(0)
 SHAPES: dict[str, FloatArray] = {
@@ -92,20 +95,42 @@ def test_a_narrow_group_far_away_has_finer_bins() -> None:
 def test_no_bins_where_they_would_be_as_many_as_rows() -> None:
     one = np.ones(1_000)
     assert choose_bins(10 * one, one, 10 * one, -1.0, 1.0) is None  # a thousand groups of ten rows
-    assert choose_bins(one[:1] * 1e6, one[:1] * 1e6, one[:1] * 1e6, 1.0, 1.0) is None  # all rows alike
 
 
-def test_workers_sum_the_rows_of_large_groups_and_refuse_to_send_those_of_small_ones(
+def test_rows_that_are_all_alike_have_one_bin() -> None:
+    value, weight = sorted_into(np.full(1_000, 0.1), chosen(np.full(1_000, 0.1)))
+    assert (value.tolist(), weight.tolist()) == ([0.1], [1_000.0])
+
+
+@pytest.mark.parametrize("rows", [5, 30, 900])
+def test_a_small_group_far_from_all_others_is_as_exact_as_they_are(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    far = [1_000.0 + add + RNG.exponential(size=rows) for add in (0.0, 0.3)]
+    frame = pl.DataFrame({"x": np.concatenate([RNG.exponential(size=100_000), *far])})
+    frame = frame.with_columns(group=pl.Series(["near"] * 100_000 + ["far"] * rows + ["farther"] * rows))
+    asked: dict[str, Any] = {
+        "metric": iso.Metric("x", value=iso.col("x")),
+        "groups": "group",
+        "reference": {"group": "far"},
+    }
+    expected = iso.flag(frame, min_size=5, **asked)
+    monkeypatch.setattr(lines, "READ", 0)
+    binned = iso.flag(frame.lazy(), min_size=5, **asked)
+    for name in ("statistic", "pvalue", "ci_low", "ci_high"):
+        np.testing.assert_allclose(getattr(binned, name), getattr(expected, name), rtol=1e-9)
+
+
+def test_workers_send_bins_of_large_groups_and_counted_values_of_small_ones_up_to_a_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     frame = pl.LazyFrame({"x": np.tile(SHAPES["counts"][:1_000], 20), "few": [0, 1] * 10_000, "many": range(20_000)})
     frame = frame.with_columns(pl.col("many") // 2)
     metric = iso.Metric("x", value=iso.col("x"))
-    expected = iso.flag(frame, metric=metric, groups="few")
+    expected = {groups: iso.flag(frame, metric=metric, groups=groups) for groups in ("few", "many")}
     monkeypatch.setattr(lines, "has_workers", lambda _: True)
-    monkeypatch.setattr(lines, "READ", 10_000)
-    monkeypatch.setattr(lines, "SENT", 100)
     monkeypatch.setattr("isonomy.frames.Source.rows", lambda *_: pytest.fail("rows were read"))
-    np.testing.assert_allclose(iso.flag(frame, metric=metric, groups="few").ci_low, expected.ci_low, rtol=1e-9)
+    for groups, answer in expected.items():
+        same(iso.flag(frame, metric=metric, groups=groups), answer, ("estimate", "pvalue", "ci_low", "ci_high"))
+    monkeypatch.setattr(lines, "SENT", 10_000)
+    same(iso.flag(frame, metric=metric, groups="few"), expected["few"], ("estimate", "pvalue", "ci_low", "ci_high"))
     with pytest.raises(iso.errors.UsageError, match="10,000 groups need the value of each of 20,000 rows"):
         iso.flag(frame, metric=metric, groups="many")

@@ -27,7 +27,7 @@ from isonomy.errors import DataError, UsageError
 from isonomy.frames import Design, Partition, Request, Sample, Source
 from isonomy.frames.expressions import Expression, either, number
 from isonomy.frames.metrics import Measure
-from isonomy.frames.sums import has_workers
+from isonomy.frames.sums import SENT, has_workers
 from isonomy.groups.likelihood.functionals import MetricDistance, distance, evaluate
 from isonomy.groups.likelihood.joint import Patterns
 from isonomy.groups.likelihood.means import Binary, Real
@@ -227,10 +227,9 @@ FINEST = 2.0**26
 LINES, SHARE = 2**23, 0.5  # bins of all groups, and bins per row, above which reading the rows is as cheap
 WIDE = 10.0  # standard deviations on either side of a group's mean that hold nearly all of its rows
 MANY, PART = 50_000, 25_000_000  # lines above which they are counted in parts, and the rows of a part
-FEW = 1_000  # rows of a group below which hardly any two share a bin
 TIED = 1e-13  # a variance within a bin, relative to its squared width, that is rounding
 STEP = 2.0**16  # weights are multiples of 1 / STEP: their sums are exact up to 1e11 rows
-READ, SENT = 2_000_000, 100_000  # rows of an engine, and of Spark, up to which values are read row by row
+READ = 2_000_000  # rows of an engine up to which values are read row by row; on Spark never
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,17 +278,16 @@ class LogBins:
 def choose_bins(count: FloatArray, first: FloatArray, second: FloatArray, low: float, high: float) -> LogBins | None:
     """The bins for cells with these rows and sums of values and squares; None if they would be as many as the rows.
 
-    A group that is narrow relative to its distance from the center needs finer bins.
+    A group that is narrow relative to its distance from the center needs finer bins, unless it has one or two rows:
+    two values stand for them exactly.
     """
     total = float(count.sum())
     center = float(first.sum()) / total
     deviation = float(np.sqrt(max(float(second.sum()) / total - center**2, 0.0)))
-    scale = min((size for size in (deviation, center - low, high - center) if size > 0), default=0.0)
-    if not scale > 0:
-        return None
+    scale = min((size for size in (deviation, center - low, high - center) if size > 0), default=1.0)
     mean = first / count
     spreads = np.sqrt(np.maximum(second / count - mean**2, 0.0))
-    matters = (count > FEW) & (spreads > 1e-7 * np.maximum(np.abs(mean), 1e-300))  # else constant, up to rounding
+    matters = (count > 2) & (spreads > 1e-7 * np.maximum(np.abs(mean), 1e-300))  # else constant, up to rounding
     ratio = (np.abs(mean - center) + scale)[matters] / spreads[matters]
     fine = FINE * 2.0 ** np.ceil(np.log2(max(1.0, float(ratio.max(initial=1.0)))))
     ends = [np.clip(mean + side * WIDE * spreads, low, high) - center for side in (-1.0, 1.0)]
@@ -321,31 +319,42 @@ def quadrature(
 
 
 def rows_or_bins(source: Source, measure: Measure, request: Request) -> Sample:
-    """Every row's value; if an engine holds very many, three passes and a few thousand values per group instead."""
+    """Every row's value; if an engine holds very many, three passes and a few thousand values per group instead.
+
+    Spark's workers send no row: only bins or, where these would be as many as the rows, the distinct values of each
+    cell with their counts.
+    """
     if not source.lazy or source.designed or measure.functional:
         return source.rows(request)
     value = number(request.values["value"] if "value" in request.values else request.numeric["value"])
     cells = source.cells(replace(request, values={"first": value, "second": value * value}))
     inside, remote = measure.inside(cells), has_workers(source.frame)
-    if cells.rows <= (SENT if remote else READ) or not inside.any():
+    if cells.rows <= READ and not remote:
         return source.rows(request)
+    if not inside.any():
+        return replace(cells, columns={**cells.columns, "value": np.zeros(cells.size)}, values={})
     ends = source.extremes(value, {})
     first, second = (cells.values[name][inside] for name in ("first", "second"))
     bins = choose_bins(cells.counts[inside], first, second, float(ends["low"][0]), float(ends["high"][0]))
-    if bins is None and remote and cells.rows > READ:
+    if bins is None and not remote:
+        return source.rows(request)
+    if bins is None and cells.rows > SENT:
         raise UsageError(
             f"groups: the means of {cells.size:,} groups need the value of each of {cells.rows:,} rows, too many to "
             "send from Spark's workers. Test fewer groups at a time, or give the path of parquet files with the rows."
         )
-    if bins is None:
-        return source.rows(request)
     numeric = request.numeric if cells.dropped else {}  # the first pass saw no missing value
-    binned = replace(request, numeric=numeric, probabilities=(), keys={**request.keys, **bins.keys(value)})
-    apart = bins.parts(value, cells.rows, cells.size) if source.frame.implementation.is_polars() else []
-    answer = source.cells(replace(binned, values=bins.sums(value)), apart=apart)
+    counted = replace(request, numeric=numeric, probabilities=(), values={})
+    if bins is None:
+        answer = source.cells(replace(counted, keys={**request.keys, "value": value}))
+        line, values, weight = np.arange(answer.size), answer.columns["value"], answer.counts
+    else:
+        binned = replace(counted, keys={**request.keys, **bins.keys(value)}, values=bins.sums(value))
+        apart = bins.parts(value, cells.rows, cells.size) if source.frame.implementation.is_polars() else []
+        answer = source.cells(binned, apart=apart)
+        line, values, weight = bins.nodes(answer.columns["bin"].astype(float), answer.counts, answer.values)
     if answer.rows != cells.rows:
         raise DataError("data: the table changed between two passes; audit a copy that does not change.")
-    line, values, weight = bins.nodes(answer.columns["bin"].astype(float), answer.counts, answer.values)
     return Sample(
         columns={**{name: codes[line] for name, codes in answer.columns.items()}, "value": values},
         count=weight,
