@@ -209,10 +209,8 @@ def full() -> None:
             features=[name for name in features if name != outcome],
             rule=rule,
             capacity=0.03,
-            n_jobs=2,
-            progress=True,
             rng=2025,
-            method="published",
+            method=iso.splits(7, resamples=10_000, published=True, n_jobs=2, progress=True),
             **more,
         )
 

@@ -221,7 +221,7 @@ def family_wise() -> tuple[Run, ...]:
 # Options without a distribution of counts, and their events; below the floor of 136 nothing is tested.
 OTHER_WAYS: dict[str, dict[str, Any]] = {
     "regression": {"estimator": iso.regression(["x"])},
-    "pooled rest": {"rest": "pooled"},
+    "pooled rest": {"estimator": iso.arm_means(rest="pooled")},
     "weights": {"weight": "weight"},
 }
 OTHER_EVENTS = (80, 160, 320)

@@ -174,7 +174,7 @@ class Option:
         for place, part in enumerate(fields(self)):
             value = getattr(self, part.name)
             text = f'"{value}"' if isinstance(value, str) else str(value)
-            if value != part.default:
+            if value != part.default and part.compare:  # what does not change a number is not compared
                 positional = place == 0 or part.default is MISSING
                 parts.append(text if positional else f"{part.name}={text}")
         return f"{self.name}({', '.join(parts)})"

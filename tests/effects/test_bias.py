@@ -21,8 +21,9 @@ from isonomy.errors import (
     WrongType,
 )
 from isonomy.results import Status, Verdict
-from support.tables import broken, experiment, uplift
+from support.tables import broken, experiment, observed, uplift
 
+POOLED = iso.arm_means(rest="pooled")
 ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
 
 
@@ -65,14 +66,15 @@ def test_adjusting_for_what_predicts_the_outcome_narrows_the_interval(measure: s
 def test_an_independent_split_is_random_or_a_column() -> None:
     made = experiment(40_000)
     made["half"] = np.arange(40_000) % 2
-    column = iso.treatment_bias(made, **ROLES, observed_effects="half")
-    again = iso.treatment_bias(made, **ROLES, observed_effects="half", rng=9)
+    column = iso.treatment_bias(made, **ROLES, estimator=observed("half"))
+    again = iso.treatment_bias(made, **ROLES, estimator=observed("half"), rng=9)
     np.testing.assert_allclose(column.estimate, again.estimate, rtol=1e-9)
-    random = iso.treatment_bias(made, **ROLES, observed_effects="independent", rng=1)
-    same = iso.treatment_bias(made, **ROLES, observed_effects="independent", rng=1)
+    random = iso.treatment_bias(made, **ROLES, estimator=observed("independent"), rng=1)
+    same = iso.treatment_bias(made, **ROLES, estimator=observed("independent"), rng=1)
     np.testing.assert_allclose(random.estimate, same.estimate, rtol=1e-9)
     assert not np.allclose(
-        random.estimate, iso.treatment_bias(made, **ROLES, observed_effects="independent", rng=2).estimate
+        random.estimate,
+        iso.treatment_bias(made, **ROLES, estimator=observed("independent"), rng=2).estimate,
     )
     whole = iso.treatment_bias(made, **ROLES)
     np.testing.assert_allclose(random.error_se / whole.error_se, np.sqrt(2), rtol=0.1)
@@ -94,7 +96,7 @@ def test_counts_stand_for_rows() -> None:
     counted, plain = iso.treatment_bias(made, **roles, count="k"), iso.treatment_bias(repeated, **roles)
     for name in ("n", "estimate", "error_se", "disparity", "ci_low", "adjusted_pvalue"):
         np.testing.assert_allclose(getattr(counted, name), getattr(plain, name), rtol=1e-9)
-    split = iso.treatment_bias(made, **roles, count="k", observed_effects="independent", rng=1)
+    split = iso.treatment_bias(made, **roles, count="k", estimator=observed("independent"), rng=1)
     assert split.n.sum() == made["k"].sum()
 
 
@@ -119,7 +121,6 @@ def test_conditions_cuts_and_intersections() -> None:
         ({"estimator": iso.regression([])}, MissingRole, "features"),
         ({"features": ["x"]}, UsageError, "features: it has moved"),
         ({"method": "jackknife"}, UnknownOption, "method"),
-        ({"rest": "all"}, UnknownOption, "rest"),
         ({"adjust": "fdr"}, UnknownOption, "adjust"),
         ({"alpha": 1.5}, UsageError, "alpha"),
         ({"power": 0}, UsageError, r"power: it has moved; write result.detectable"),
@@ -127,18 +128,26 @@ def test_conditions_cuts_and_intersections() -> None:
         ({"tolerance": True}, UsageError, "tolerance: True is not allowed; give a number above 0"),
         ({"depth": 0}, UsageError, "depth"),
         ({"adjust": "hom"}, UnknownOption, "Did you mean 'holm'"),
-        ({"observed_effects": 5}, UsageError, "observed_effects: 5; give a mapping"),
+        ({"estimator": observed(5)}, UsageError, "observed_effects: 5; give a mapping"),
         ({"estimator": iso.aipw(["xx"])}, UnknownColumn, "Did you mean 'x'"),
         ({"resamples": 1}, UsageError, "resamples: it has moved"),
-        ({"observed_effects": "halves"}, UnknownColumn, "observed_effects"),
+        ({"estimator": observed("halves")}, UnknownColumn, "observed_effects"),
         ({"outcome": None}, MissingRole, "observed_effects"),
-        ({"treatment": None, "outcome": None, "observed_effects": {"a": (1, 0.1)}}, MissingRole, "baseline"),
-        ({"observed_effects": {"a": (1.0, -0.1)}}, UsageError, "standard error"),
-        ({"observed_effects": {"a": 1.0}}, UsageError, "standard error"),
-        ({"observed_effects": {"a": (1.0, 0.1)}, "rest": "pooled"}, UsageError, "standardized"),
-        ({"observed_effects": {"a": (1.0, 0.1)}, "method": iso.bootstrap()}, UsageError, "default method"),
         (
-            {"method": iso.bootstrap(over="rows"), "observed_effects": "independent"},
+            {"treatment": None, "outcome": None, "estimator": observed({"a": (1, 0.1)})},
+            MissingRole,
+            "baseline",
+        ),
+        ({"estimator": observed({"a": (1.0, -0.1)})}, UsageError, "standard error"),
+        ({"estimator": observed({"a": 1.0})}, UsageError, "standard error"),
+        ({"estimator": observed({"a": (1.0, 0.1)}, rest="pooled")}, UsageError, "standardized"),
+        (
+            {"estimator": observed({"a": (1.0, 0.1)}), "method": iso.bootstrap()},
+            UsageError,
+            "default method",
+        ),
+        (
+            {"method": iso.bootstrap(over="rows"), "estimator": observed("independent")},
             UsageError,
             "a bootstrap over rows divides no rows",
         ),
@@ -328,7 +337,7 @@ def distinct(result: iso.TreatmentBiasResult, hypotheses: list[list[int]]) -> np
 
 
 @pytest.mark.parametrize("adjust", ["holm", "bonferroni", "bh", "by"])
-@pytest.mark.parametrize("options", [{}, {"rest": "pooled"}, {"method": iso.bootstrap()}, {"tolerance": 0.01}])
+@pytest.mark.parametrize("options", [{}, {"estimator": POOLED}, {"method": iso.bootstrap()}, {"tolerance": 0.01}])
 def test_two_groups_are_one_hypothesis(adjust: Any, options: dict[str, Any]) -> None:
     """bias_1 = -bias_2: the paper adjusts only for more than two groups."""
     made = dict(iso.simulate.uplift(9_000, 6, groups=["a", "b"], baseline=0.3, error={"b": 0.2}).columns)
@@ -423,7 +432,9 @@ def test_pooling_the_rest_is_confounded_and_standardising_is_not() -> None:
         200_000, groups=["a", "b", "c"], treated={"a": 0.8, "b": 0.2}, baseline={"a": 0.05, "b": 0.5}, effect=1.2,
         heterogeneity=0.0, trend=0.0,
     )  # fmt: skip
-    apart, pooled = (iso.treatment_bias(made, **ROLES, rest=rest) for rest in ("standardized", "pooled"))
+    apart, pooled = (
+        iso.treatment_bias(made, **ROLES, estimator=iso.arm_means(rest=rest)) for rest in ("standardized", "pooled")
+    )
     observed_rest = {name: r.predicted[2] - r.estimate[2] + r.disparity[2] for name, r in (("s", apart), ("p", pooled))}
     assert abs(apart.disparity[2]) < 4 * apart.standard_error[2]
     assert abs(observed_rest["s"] - 1.2) < 0.05
@@ -478,8 +489,8 @@ def test_few_events_are_counted_whatever_the_variance(measure: Any, over: Any) -
     [
         {"estimator": iso.regression(["x"])},
         {"estimator": iso.aipw(["x"])},
-        {"observed_effects": "independent"},
-        {"rest": "pooled"},
+        {"estimator": observed("independent")},
+        {"estimator": POOLED},
         {"measure": iso.relative("average")},
         {"weight": "w"},
     ],
@@ -554,7 +565,7 @@ def test_effects_brought_by_the_caller() -> None:
     made = experiment(30_000, error={"b": 0.5})
     known = {"a": (1.29, 0.02), "group=b": (1.29, 0.02), "c": (1.29, 0.03)}
     roles: dict[str, Any] = {"effect": "effect", "groups": "group", "measure": iso.relative(baseline="baseline")}
-    result = iso.treatment_bias(made, **roles, observed_effects=known)
+    result = iso.treatment_bias(made, **roles, estimator=observed(known))
     np.testing.assert_allclose(result.observed, 1.29)
     np.testing.assert_allclose(result.error_se, [0.02, 0.02, 0.03], rtol=0.05)
     assert result.estimate[1] == pytest.approx(0.5, abs=0.02)
@@ -562,9 +573,11 @@ def test_effects_brought_by_the_caller() -> None:
     others = (result.estimate[0] + result.estimate[2]) / 2
     assert result.disparity[1] == pytest.approx(result.estimate[1] - others, abs=0.005)
     assert result.treated.sum() == 0
-    with_outcomes = iso.treatment_bias(made, **ROLES, observed_effects=known)
+    with_outcomes = iso.treatment_bias(made, **ROLES, estimator=observed(known))
     np.testing.assert_allclose(with_outcomes.estimate, result.estimate, atol=0.03)
-    difference = iso.treatment_bias(made, effect="effect", groups="group", measure="difference", observed_effects=known)
+    difference = iso.treatment_bias(
+        made, effect="effect", groups="group", measure="difference", estimator=observed(known)
+    )
     assert np.isfinite(difference.disparity).all()
 
 
@@ -574,7 +587,7 @@ def test_a_group_without_a_brought_effect_is_not_answered() -> None:
         effect="effect",
         groups="group",
         measure=iso.relative(baseline="baseline"),
-        observed_effects={"a": (1, 0.1), "b": (1, 0.1)},
+        estimator=observed({"a": (1, 0.1), "b": (1, 0.1)}),
     )
     assert result.status[2] is Status.UNSUPPORTED
     assert np.isfinite(result.disparity[:2]).all()
@@ -602,8 +615,8 @@ def test_groups_that_cannot_be_answered_say_why_and_others_are_answered() -> Non
     assert answered["no event"] is Status.CONSTANT  # outcomes are a function of treatment here
     others: list[dict[str, Any]] = [
         {"method": iso.bootstrap()},
-        {"rest": "pooled"},
-        {"observed_effects": "independent"},
+        {"estimator": POOLED},
+        {"estimator": observed("independent")},
     ]
     for options in others:
         again = iso.treatment_bias(broken(), **ROLES, **options, rng=1)
@@ -624,9 +637,9 @@ def differences(**design: Any) -> dict[str, Any]:
 
 
 OTHER_WAYS: list[dict[str, Any]] = [
-    {"observed_effects": "independent"},
+    {"estimator": observed("independent")},
     {"method": iso.bootstrap()},
-    {"rest": "pooled"},
+    {"estimator": POOLED},
     {"weight": "w"},
 ]
 
@@ -666,7 +679,11 @@ def test_the_refusal_says_what_was_seen() -> None:
 def test_brought_effects_are_compared_by_the_predicted_baseline() -> None:
     made = differences()
     brought = dict.fromkeys("abc", (1.5, 0.05))
-    roles: dict[str, Any] = {"effect": "effect", "groups": "group", "observed_effects": brought}
+    roles: dict[str, Any] = {
+        "effect": "effect",
+        "groups": "group",
+        "estimator": observed(brought),
+    }
     roles["measure"] = iso.relative(baseline="baseline")
     assert any("look like differences" in text for text in iso.treatment_bias(made, **roles).warnings)
     ratios = made | {"effect": 1 + made["effect"] / made["baseline"]}

@@ -15,6 +15,7 @@ from isonomy.errors import (
 )
 from isonomy.results import Status, Verdict
 from support.sampling import binomial_margin
+from support.tables import observed
 
 ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
 
@@ -78,7 +79,7 @@ def test_alpha_decides_what_is_significant() -> None:
         ({"method": iso.online("group", control="z")}, UsageError, "name the one without correction"),
         ({"method": iso.online("group"), "strategies": ["mean"]}, UsageError, "corrections of its arms"),
         ({"method": iso.heldout(over="rows"), "estimator": iso.aipw(["x"])}, UsageError, "arm_means"),
-        ({"observed_effects": {"a": 1.0}}, UsageError, "observed_effects"),
+        ({"estimator": observed({"a": 1.0})}, UsageError, "observed_effects"),
     ],
 )
 def test_bad_calls_of_evaluate_corrections(change: dict[str, Any], error: type[Exception], words: str) -> None:
@@ -102,14 +103,19 @@ def test_corrections_by_effects_from_elsewhere_are_judged_on_rows() -> None:
     right, wrong = ({**dict.fromkeys("acdef", (1.2917, 0.01)), "b": (effect, 0.01)} for effect in (1.2917, 1.7917))
     helped, hindered = (
         iso.evaluate_corrections(
-            made, **ROLES, method=iso.heldout(2), rng=1, strategies=["mean"], observed_effects=effects
+            made,
+            **ROLES,
+            method=iso.heldout(2),
+            rng=1,
+            strategies=["mean"],
+            estimator=observed(effects),
         )
         for effects in (right, wrong)
     )
     assert helped.estimate[1] < 0.3 * helped.estimate[0]
     assert hindered.estimate[1] > 0.7 * hindered.estimate[0]
     del right["c"]
-    some = iso.evaluate_corrections(made, **ROLES, method=iso.heldout(2), rng=1, observed_effects=right)
+    some = iso.evaluate_corrections(made, **ROLES, method=iso.heldout(2), rng=1, estimator=observed(right))
     assert some.status[2] is Status.UNSUPPORTED
     assert np.isnan(some.bias[..., 2]).all()
 

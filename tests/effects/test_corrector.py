@@ -21,6 +21,7 @@ import isonomy as iso
 from isonomy.errors import DataError, MissingValues, NotBinary, UnknownColumn, UnknownOption, UsageError
 from isonomy.numerics.arrays import FloatArray
 from isonomy.results import Status
+from support.tables import observed
 
 
 def frame(rows: int = 40_000, **design: Any) -> pl.DataFrame:
@@ -170,7 +171,7 @@ def test_bad_weights_and_clusters() -> None:
     with pytest.raises(MissingValues):
         corrector().fit(table, y, sample_weight=np.where(np.arange(600) == 3, np.nan, 1.0))
     with pytest.raises(UsageError, match="without observed_effects"):
-        corrector(weight="w", observed_effects={"a": (1.0, 0.1)}, measure="difference").fit(table)
+        corrector(weight="w", estimator=observed({"a": (1.0, 0.1)}), measure="difference").fit(table)
     with pytest.warns(UserWarning, match="could not be estimated: their predictions are left"):
         fitted = corrector(cluster="few").fit(table, y)
     assert set(fitted.status_) == {Status.FEW_CLUSTERS}
@@ -226,8 +227,8 @@ def test_bootstrap_moments() -> None:
     ("options", "named"),
     [
         ({"estimator": iso.regression("x")}, {"estimator": iso.regression(["x"])}),
-        ({"propensity": "p"}, {"propensity": "p"}),
-        ({"propensity": "p", "weight": "w"}, {"propensity": "p", "weight": "w"}),
+        ({"estimator": iso.arm_means("p")}, {"estimator": iso.arm_means("p")}),
+        ({"estimator": iso.arm_means("p"), "weight": "w"}, {"estimator": iso.arm_means("p"), "weight": "w"}),
     ],
 )
 def test_errors_are_those_of_the_audit_with_the_same_options(options: dict[str, Any], named: dict[str, Any]) -> None:
@@ -346,7 +347,7 @@ def test_a_multiplied_ratio_stays_above_zero() -> None:
 def test_effects_brought_from_elsewhere() -> None:
     table = frame(20_000)
     effects = {"a": (1.29, 0.01), "b": (1.29, 0.01), "c": (1.29, 0.01)}
-    fitted = corrector(strategy="mean", observed_effects=effects, measure=iso.relative(baseline="baseline")).fit(
+    fitted = corrector(strategy="mean", estimator=observed(effects), measure=iso.relative(baseline="baseline")).fit(
         table.drop("treatment", "outcome")
     )
     np.testing.assert_allclose(fitted.correction_, [0.0, 0.5, 0.0], atol=0.01)

@@ -13,6 +13,7 @@ import isonomy as iso
 from isonomy.errors import UsageError
 from isonomy.inference.multiplicity import weighted_holm
 from isonomy.numerics.arrays import FloatArray
+from support.tables import observed
 
 ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
 DIFFERENCE: dict[str, Any] = {**ROLES, "measure": "difference"}
@@ -102,11 +103,11 @@ def test_several_treatments_are_single_ones_adjusted_together() -> None:
     assert "the other groups combined" in result.findings()[1]
 
 
-@pytest.mark.parametrize("option", [{"propensity": "x"}, {"observed_effects": {"a": (1.2, 0.1), "b": (1.2, 0.1)}}])
-def test_several_treatments_do_not_share_propensities_or_effects(option: dict[str, Any]) -> None:
+@pytest.mark.parametrize("estimator", [iso.arm_means("x"), observed({"a": (1.2, 0.1), "b": (1.2, 0.1)})])
+def test_several_treatments_do_not_share_propensities_or_effects(estimator: iso.arm_means) -> None:
     roles: dict[str, Any] = {"effect": {"mail": "effect", "call": "right"}, "outcome": "outcome", "groups": "group"}
     with pytest.raises(UsageError, match="every treatment has its own"):
-        iso.treatment_bias(arms(300), treatment=iso.arms("arm", control="none"), **roles, **option)
+        iso.treatment_bias(arms(300), treatment=iso.arms("arm", control="none"), **roles, estimator=estimator)
 
 
 def welch_anova(samples: list[tuple[float, float, float]]) -> float:

@@ -18,11 +18,12 @@ from isonomy.errors import (
 from isonomy.numerics.arrays import FloatArray
 from support.tables import uplift
 
+BASELINE = iso.relative(baseline="baseline")
 ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
 
 
 def corrected(measure: Any = "relative", rows: int = 20_000, **options: Any) -> iso.PriceResult:
-    made = uplift(rows, error={"b": 1.0}, measure=measure, baseline=0.3)
+    made = uplift(rows, error={"b": 1.0}, measure="relative" if measure == BASELINE else measure, baseline=0.3)
     shift = np.where(made["group"] == "b", 1.0, 0.0)
     made |= {"right": made["effect"] - shift, "same": made["effect"], "p": np.full(rows, 0.5)}
     return iso.price_of_fairness(made, **ROLES, corrected=["right", "same"], measure=measure, **options)
@@ -30,7 +31,7 @@ def corrected(measure: Any = "relative", rows: int = 20_000, **options: Any) -> 
 
 def test_the_price_of_a_right_correction_is_negative() -> None:
     """Predictions that were far too high for one group directed the budget there; the correction recovers it."""
-    price = corrected(baseline="baseline", budget=0.2)
+    price = corrected(measure=BASELINE, budget=0.2)
     right = dict(zip(price.metric[:3], price.disparity[:3], strict=True))
     assert right["loss"] < 0 < right["qini"]
     assert price.bias_after[0] < 0.2 * price.bias_before[0]
@@ -48,7 +49,7 @@ def test_a_price_without_a_baseline_says_what_is_not_known() -> None:
     price = corrected()
     assert np.isnan(price.disparity[1::3]).all()
     assert any("Without a baseline column" in warning for warning in price.warnings)
-    known = corrected(measure="difference", propensity="p")
+    known = corrected(measure="difference", estimator=iso.arm_means("p"))
     share = corrected(measure="difference")
     np.testing.assert_allclose(known.reference, share.reference, rtol=0.05)
 
@@ -80,7 +81,9 @@ def test_a_price_with_known_propensities_compares_like_with_like() -> None:
     outcome = (rng.random(p.size) < 0.2 + 0.4 * (made["x"] > 0.5) + 0.05 * treated).astype(int)
     made |= {"p": p, "treatment": treated, "outcome": outcome, "effect": np.full(p.size, 0.05), "same": p * 0 + 0.05}
     options: dict[str, Any] = {**ROLES, "corrected": "same", "measure": "difference"}
-    known, unknown = (iso.price_of_fairness(made, **options, propensity=propensity) for propensity in ("p", None))
+    known, unknown = (
+        iso.price_of_fairness(made, **options, estimator=iso.arm_means(propensity)) for propensity in ("p", None)
+    )
     assert known.bias_before[0] < 0.02 < unknown.bias_before[0]
 
 
@@ -90,7 +93,7 @@ def test_bad_calls_of_price_of_fairness() -> None:
         iso.price_of_fairness(made, **ROLES, corrected="corected")
     made["p"][:3] = 1.0
     with pytest.raises(DataError, match=r"propensity.*3 rows"):
-        iso.price_of_fairness(made, **ROLES, corrected="effect", propensity="p")
+        iso.price_of_fairness(made, **ROLES, corrected="effect", estimator=iso.arm_means("p"))
     with pytest.raises(DataError, match="one arm"):
         iso.price_of_fairness({**made, "treatment": np.ones(500)}, **ROLES, corrected="effect")
     with pytest.raises(UsageError, match="budget"):
@@ -104,7 +107,7 @@ def priced(measure: Any = "relative", **options: Any) -> iso.PriceResult:
 
 
 def test_treated_shares_that_differ_are_reported() -> None:
-    blind, known = priced(), priced(propensity="p")
+    blind, known = priced(), priced(estimator=iso.arm_means("p"))
     assert "does not allow for: name a propensity column" in blind.assumptions()[0][1]
     assert any("the same share was used for all" in warning for warning in blind.warnings)
     assert "which the propensities allow for" in known.assumptions()[0][1]
@@ -250,12 +253,12 @@ def test_who_is_targeted_before_and_after() -> None:
 
 
 def test_profit_is_the_policy_value_in_money() -> None:
-    price = corrected(baseline="baseline", budget=0.2, value=50.0, cost=3.0)
+    price = corrected(measure=BASELINE, budget=iso.budget(0.2, value=50.0, cost=3.0))
     assert price.metric == ("qini", "loss", "policy_value", "profit") * 2
     gain, profit = (np.array(price.metric) == name for name in ("policy_value", "profit"))
     np.testing.assert_allclose(price.estimate[profit], 50 * price.estimate[gain] - 3 * 0.2)
     np.testing.assert_allclose(price.ci_low[profit], 50 * price.ci_low[gain])
-    plain = corrected(baseline="baseline", budget=0.2)
+    plain = corrected(measure=BASELINE, budget=0.2)
     np.testing.assert_allclose(price.adjusted_pvalue[~profit], plain.adjusted_pvalue)  # no further hypothesis
     np.testing.assert_array_equal(price.adjusted_pvalue[profit], price.adjusted_pvalue[gain])
     assert "of 6 changes" in price.headline()

@@ -37,7 +37,7 @@ def trial_rows() -> dict[str, Any]:
     [
         {},
         {"measure": "difference", "estimator": iso.regression(["x"])},
-        {"measure": iso.relative("normalized", "baseline"), "rest": "pooled"},
+        {"measure": iso.relative("normalized", "baseline"), "estimator": iso.arm_means(rest="pooled")},
         {"groups": ["group", iso.cut("x", [0.3])], "depth": 2},
     ],
     ids=["default", "regression", "normalized", "intersections"],

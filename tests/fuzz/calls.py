@@ -247,7 +247,7 @@ def public() -> list[Public]:
             "price_of_fairness, money",
             iso.price_of_fairness,
             trial | {"corrected": ["b"]},
-            {"measure": "difference", "value": 2.0, "cost": 1.0, "budget": 0.5},
+            {"measure": "difference", "budget": iso.budget(0.5, value=2.0, cost=1.0)},
         ),
         Public("predictive_parity", iso.predictive_parity, scored, quick, ordered=True),
         Public("predictive_parity, people", iso.predictive_parity, scored | {"user": "u"}, quick, ordered=True),
@@ -327,7 +327,7 @@ def plain() -> list[Public]:
         Public("detectable_disparity", iso.detectable_disparity, {}, {"n": 400, "reference_n": 900, "rate": 0.4}),
         Public("power_of", iso.power_of, {}, {"disparity": 0.05, "standard_error": 0.02}),
         Public(
-            "bias_sample_size", iso.bias_sample_size, {}, {"bias": 0.1, "baseline": 0.2, "effect": 1.1, "groups": 3}
+            "bias_sample_size", iso.bias_sample_size, {}, {"bias": 0.1, "experiment": iso.planned(0.2, 1.1, groups=3)}
         ),
         Public("Labels", iso.Labels, {}, {"columns": {"g": "origin"}, "values": {"g": {"a": "A"}}}),
         Public("Metric", iso.Metric, {}, {"name": "m", "value": iso.col("v")}),

@@ -316,7 +316,7 @@ def _parameters(call: Public) -> list[str]:
         names += shared if parameter.kind is parameter.VAR_KEYWORD else [name]
     taken = {"shares": ("groups",), "by": ("given",), "pair": ("models",), "Monitor": ("batch",)}
     own = [name for role in wrapped for name in taken.get(role, ())]
-    return [name for name in names if name not in ("data", "progress", "n_jobs", *own)]
+    return [name for name in names if name not in ("data", *own)]
 
 
 def _made(

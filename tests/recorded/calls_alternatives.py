@@ -92,9 +92,9 @@ scored("scale/ratio", gain=iso.gain(scale="ratio"))
 scored("scale/difference", gain=iso.gain(scale="difference", fairness=0.05))
 scored("weights/pooled", accuracy={"utility": "outcome_among_selected", "weights": "pooled"})
 scored("weights/mapping", accuracy={"utility": "outcome_among_selected", "weights": {"a": 0.5, "b": 0.5}})
-scored("protected", protected="b")
-scored("protected/lower", protected=iso.protected({"group": "b"}, "lower"))
-ready("protected/higher", accuracy="accuracy", fairness="fpr", protected=iso.protected("group=b", "higher"))
+scored("protected", fairness=iso.protected("b"))
+scored("protected/lower", fairness=iso.protected({"group": "b"}, disadvantage="lower"))
+ready("protected/higher", accuracy="accuracy", fairness=iso.protected("group=b", "fpr", "higher"))
 scored("alpha", alpha=0.2)
 scored("min_size", min_size=20)
 scored("tried", tried=[{"what": "a linear rule", "seed": 7, "date": "2025-03-01"}])
@@ -106,7 +106,7 @@ scored("method/bootstrap", method=iso.splits(3, resamples=200, train_fraction=0.
 scored("method/bootstrap/published", method=iso.splits(2, resamples=200, published=True))
 scored("method/bootstrap/one", method=iso.splits(1, resamples=100))
 scored("method/published", SMALL, method="published", capacity=0.3)
-searched("method/crossfit", method=iso.crossfit(3, repeats=2), n_jobs=1, progress=True)
+searched("method/crossfit", method=iso.crossfit(3, repeats=2, n_jobs=1, progress=True))
 searched("method/crossfit/default", SMALL, method=None, capacity=0.3)
 searched("method/splits/rule", method=iso.splits(2))
 searched("method/bootstrap/rule", method=iso.splits(2, resamples=100))
@@ -200,8 +200,8 @@ ready("refuses/column-near", candidate="beter")
 ready("refuses/rule-and-candidate", rule="linear")
 ready("refuses/neither", candidate=None)
 ready("refuses/features", features=FEATURES)
-ready("refuses/n_jobs", n_jobs=0)
-scored("refuses/protected", protected="z")
+_calls.keep("crossfit/refuses/n_jobs", lambda: iso.crossfit(n_jobs=0))
+scored("refuses/protected", fairness=iso.protected("z"))
 scored("refuses/gain-groups", gain=iso.gain({"a": 0.1}))
 scored("refuses/gain-utilities", gain=iso.gain(fairness={"tpr": 0.1}))
 scored(
@@ -227,7 +227,10 @@ for _moved, _value in {
     "margin": 0.1,
     "scale": "ratio",
     "accuracy_weights": "pooled",
+    "protected": "b",
     "disadvantage": "lower",
+    "n_jobs": 2,
+    "progress": True,
     "fairness_test": "paper",
     "evidence": "paper",
     "folds": 3,

@@ -23,6 +23,10 @@ ARMS = TABLE.with_columns(
 GAPS = tables.without(tables.without(TABLE, "outcome"), "group", 30)
 OBSERVED = {"a": (1.2, 0.05), "b": (1.3, 0.06), "c": (1.25, 0.1), "d": (1.1, 0.2)}
 NEAR = {"a": (0.05, 0.02), "b": (0.06, 0.02), "c": (0.04, 0.03), "d": (0.05, 0.05)}
+GIVEN_NEAR = iso.arm_means(observed_effects=NEAR)
+GIVEN, POOLED = iso.arm_means(observed_effects=OBSERVED), iso.arm_means(rest="pooled")
+HALVES, BY_COLUMN = (iso.arm_means(observed_effects=split) for split in ("independent", "half"))
+BASELINE = iso.relative(baseline="baseline")
 STRATEGIES = (
     *("none", "mean", "significant", "mse_plus", "mse_minus", "positive_part"),
     *("empirical_bayes", "empirical_bayes_t", "empirical_bayes_mixture"),
@@ -83,32 +87,36 @@ bias("estimator/arm_means", estimator="arm_means", method="welch")
 bias("estimator/regression", estimator=iso.regression(["x", "z"]))
 bias("estimator/regression/difference", estimator=iso.regression("x"), **DIFFERENCE)
 bias("estimator/aipw", TABLE.head(800), estimator=iso.aipw(features=["x"]), groups="sex")
-bias("propensity", propensity="propensity")
+bias("propensity", estimator=iso.arm_means(propensity="propensity"))
 bias("given", given=["stratum"])
 bias("given/difference", given="stratum", **DIFFERENCE)
-bias("observed_effects", observed_effects=OBSERVED)
+bias("observed_effects", estimator=GIVEN)
 bias(
     "observed_effects/alone",
     treatment=None,
     outcome=None,
     measure=iso.relative(baseline="baseline"),
-    observed_effects=OBSERVED,
+    estimator=GIVEN,
 )
-bias("observed_effects/difference", treatment=None, outcome=None, observed_effects=NEAR, **DIFFERENCE)
-bias("rest/standardized", rest="standardized", **DIFFERENCE)
-bias("rest/pooled", rest="pooled")
-bias("split/independent", observed_effects="independent")
-bias("split/column", observed_effects="half")
+bias(
+    "observed_effects/difference",
+    treatment=None,
+    outcome=None,
+    estimator=iso.arm_means(observed_effects=NEAR),
+    **DIFFERENCE,
+)
+bias("rest/standardized", estimator=iso.arm_means(rest="standardized"), **DIFFERENCE)
+bias("rest/pooled", estimator=POOLED)
+bias("split/independent", estimator=HALVES)
+bias("split/column", estimator=BY_COLUMN)
 bias("method/automatic", method="automatic")
 bias("method/welch", method="welch")
 bias("method/bootstrap", method=iso.bootstrap(resamples=50))
-bias("method/bootstrap/split", method=iso.bootstrap(50), observed_effects="independent")
+bias("method/bootstrap/split", method=iso.bootstrap(50), estimator=HALVES)
 bias("method/bootstrap/rows", method=iso.bootstrap(20, over="rows"))
 bias("method/published", method="published")
 bias("method/published/difference", method="published", **DIFFERENCE)
-bias(
-    "method/published/baseline", method="published", measure=iso.relative(baseline="baseline"), observed_effects="half"
-)
+bias("method/published/baseline", method="published", measure=iso.relative(baseline="baseline"), estimator=BY_COLUMN)
 for _adjust in ("holm", "bonferroni", "bh", "by", "none"):
     bias(f"adjust/{_adjust}", adjust=_adjust)
 bias("tolerance", tolerance=0.2)
@@ -148,12 +156,12 @@ for _collapse in ("weighted", "normalized"):
 corrections("estimator/arm_means", estimator="arm_means")
 corrections("estimator/regression", estimator=iso.regression(["x"]))
 corrections("estimator/aipw", TABLE.head(800), estimator=iso.aipw(["x"]), groups="sex")
-corrections("propensity", propensity="propensity")
-corrections("observed_effects", observed_effects=OBSERVED)
+corrections("propensity", estimator=iso.arm_means(propensity="propensity"))
+corrections("observed_effects", estimator=GIVEN)
 corrections("form/additive", form="additive")
 corrections("form/multiplicative", form="multiplicative")
-corrections("rest/standardized", rest="standardized")
-corrections("rest/pooled", rest="pooled")
+corrections("rest/standardized", estimator=iso.arm_means(rest="standardized"))
+corrections("rest/pooled", estimator=POOLED)
 corrections("method/heldout", TABLE.head(800), method="heldout")
 corrections("method/published", TABLE.head(800), method="published", strategies=None)
 corrections("method/published/difference", method="published", strategies=["mean"], **DIFFERENCE)
@@ -169,7 +177,7 @@ corrections("min_size", min_size=300)
 corrections("then/detection", then=lambda r: [r.detection_error, r.detection_se, r.detection_bias, r.recommended])
 corrections("alpha", alpha=0.2, strategies=["significant"])
 corrections("depth-2", groups=["sex", "stratum"], depth=2)
-corrections("progress", progress=True)
+corrections("progress", method=iso.heldout(2, 20, progress=True))
 corrections("count", count="count")
 corrections("weight", weight="weight")
 corrections("cluster", cluster="shop")
@@ -183,12 +191,12 @@ corrections("then/plot", then=lambda r: [sorted(r.plot(q).to_dict(validate=False
 price("measure/relative", measure="relative")
 price("measure/difference", corrected="corrected_difference", **DIFFERENCE)
 price("several", corrected=["corrected", "shrunk"])
-price("baseline", baseline="baseline")
-price("propensity", propensity="propensity", baseline="baseline")
+price("baseline", measure=BASELINE)
+price("propensity", estimator=iso.arm_means(propensity="propensity"), measure=BASELINE)
 price("budget", budget=0.1)
-price("profit", value=20.0, cost=1.5, baseline="baseline")
-price("profit/cost", cost=0.02)
-price("then/targeted", then=lambda r: [r.targeted(), r.targeted(0.5), r.curves()], value=2.0)
+price("profit", budget=iso.budget(value=20.0, cost=1.5), measure=BASELINE)
+price("profit/cost", budget=iso.budget(cost=0.02))
+price("then/targeted", then=lambda r: [r.targeted(), r.targeted(0.5), r.curves()], budget=iso.budget(value=2.0))
 price("then/plots", then=lambda r: [sorted(r.plot(q).to_dict(validate=False)) for q in ("targeted", "curves")])
 price("alpha", alpha=0.2)
 price("groups", groups=["group", "sex"])
@@ -226,24 +234,28 @@ corrector("method/bootstrap/rows", method=iso.bootstrap(20, over="rows"), strate
 corrector("alpha", alpha=0.3, strategy="significant")
 corrector("unknown/pooled", TABLE.filter(TABLE["group"] != "d"), new=TABLE, unknown="pooled")
 corrector("unknown/error", unknown="error", strategy="mean")
-corrector("observed_effects", y=None, observed_effects=OBSERVED, measure=iso.relative(baseline="baseline"))
+corrector("observed_effects", y=None, estimator=GIVEN, measure=iso.relative(baseline="baseline"))
 corrector("weight", weight="weight")
 corrector("cluster", cluster="shop")
-corrector("propensity", propensity="propensity")
+corrector("propensity", estimator=iso.arm_means(propensity="propensity"))
 corrector("sample_weight", fit={"sample_weight": TABLE["count"].to_numpy()})
 
 # Planning and models.
-_calls.add("bias_sample_size", "rates", 0.2, baseline=0.1, effect=1.25, groups=4)
-_calls.add("bias_sample_size", "keywords", bias=0.2, baseline={"DE": 0.1, "FR": 0.05}, effect={"DE": 1.2, "FR": 1.1})
+COUNTRIES = iso.planned(baseline={"DE": 0.1, "FR": 0.05}, effect={"DE": 1.2, "FR": 1.1})
+_calls.add("bias_sample_size", "rates", 0.2, iso.planned(0.1, 1.25, groups=4))
 _calls.add(
-    "bias_sample_size", "difference", 0.02, measure="difference", baseline=0.3, effect=0.05, treated=0.3, alpha=0.1,
-    power=0.9,
-)  # fmt: skip
-_calls.add("bias_sample_size", "spread", 0.2, baseline=2.0, effect=1.1, spread=3.0, measure="relative")
-_calls.add("bias_sample_size", "pilot", 0.3, pilot=Late(lambda: iso.treatment_bias(TABLE, **TRIAL)))
-_calls.add("bias_sample_size", "refuses/nothing", 0.2)
-_calls.add("bias_sample_size", "refuses/rate", 0.2, baseline=1.5, effect=1.2)
-_calls.add("bias_sample_size", "refuses/bias", -0.2, baseline=0.1, effect=1.2)
+    "bias_sample_size",
+    "keywords",
+    bias=0.2,
+    experiment=iso.planned(baseline={"DE": 0.1, "FR": 0.05}, effect={"DE": 1.2, "FR": 1.1}),
+)
+_calls.add(
+    "bias_sample_size", "difference", 0.02, iso.planned(0.3, 0.05, "difference", treated=0.3), alpha=0.1, power=0.9
+)
+_calls.add("bias_sample_size", "spread", 0.2, iso.planned(2.0, 1.1, spread=3.0, measure="relative"))
+_calls.add("bias_sample_size", "pilot", 0.3, Late(lambda: iso.treatment_bias(TABLE, **TRIAL)))
+_calls.add("bias_sample_size", "refuses/rate", 0.2, iso.planned(1.5, 1.2))
+_calls.add("bias_sample_size", "refuses/bias", -0.2, iso.planned(0.1, 1.2))
 _calls.add("correction_risk", "default")
 _calls.add("correction_risk", "options", [0.0, 1.0, 2.5], ["mean", "significant", "positive_part"], alpha=0.2)
 _calls.add("correction_risk", "absolute", ratios=[0.0, 1.0, 3.0], loss="absolute")
@@ -296,20 +308,20 @@ bias("refuses/treatment", treatment=None)
 bias("refuses/treatment-values", treatment="z")
 bias("refuses/baseline-missing", measure=iso.relative("weighted"))
 bias("refuses/baseline-idle", measure=iso.relative(baseline="baseline"))
-bias("refuses/baseline-observed", treatment=None, outcome=None, observed_effects=OBSERVED)
+bias("refuses/baseline-observed", treatment=None, outcome=None, estimator=GIVEN)
 bias("refuses/features-missing", estimator=iso.regression([]))
 bias("refuses/estimator", estimator="regression")
-bias("refuses/propensity-given", propensity="propensity", given="stratum")
+bias("refuses/propensity-given", estimator=iso.arm_means(propensity="propensity"), given="stratum")
 bias("refuses/design-bootstrap", weight="weight", method=iso.bootstrap())
 bias("refuses/design-published", cluster="shop", method="published")
-bias("refuses/observed-bootstrap", observed_effects=OBSERVED, method=iso.bootstrap())
-bias("refuses/observed-error", observed_effects={"a": (1.2, -1.0)})
-bias("observed_effects/other-group", observed_effects={"a": (1.2, 0.1), "z": (1.2, 0.1)})
-bias("refuses/split-rows", observed_effects="half", method=iso.bootstrap(over="rows"))
-bias("refuses/split-near", observed_effects="halv")
+bias("refuses/observed-bootstrap", estimator=GIVEN, method=iso.bootstrap())
+bias("refuses/observed-error", estimator=iso.arm_means(observed_effects={"a": (1.2, -1.0)}))
+bias("observed_effects/other-group", estimator=iso.arm_means(observed_effects={"a": (1.2, 0.1), "z": (1.2, 0.1)}))
+bias("refuses/split-rows", estimator=BY_COLUMN, method=iso.bootstrap(over="rows"))
+bias("refuses/split-near", estimator=iso.arm_means(observed_effects="halv"))
 bias("refuses/measure", measure="absolute")
 bias("refuses/tolerance", tolerance=0)
-bias("refuses/propensity-range", propensity="treatment")
+bias("refuses/propensity-range", estimator=iso.arm_means(propensity="treatment"))
 bias("refuses/missing", GAPS)
 _calls.add("bootstrap", "refuses/over", over="people")
 _calls.add("relative", "refuses/collapse", "weigthed")
@@ -322,6 +334,7 @@ corrections("refuses/count-rows", method=iso.heldout(over="rows"), count="count"
 price("refuses/corrected", corrected=[])
 price("refuses/corrected-near", corrected="corected")
 price("refuses/budget", budget=1.0)
+price("refuses/rest", estimator=POOLED)
 price("refuses/targeted", then=lambda result: result.targeted(0.33))
 corrections("refuses/online", ARMS, method=iso.online("online", control="control"), strategies=None)
 corrections("refuses/online-strategies", ARMS, method=iso.online("online"))
@@ -334,13 +347,22 @@ corrector("refuses/column", effect="efect")
 corrector("refuses/strategy", strategy="median")
 
 # Keywords of earlier versions.
-for _name in ("baseline", "collapse", "features", "split", "variance", "resamples", "test", "power"):
+_moved = ("baseline", "collapse", "features", "propensity", "observed_effects", "rest")
+for _name in (*_moved, "split", "variance", "resamples", "test", "power"):
     bias(f"refuses/moved/{_name}", **{_name: 1})
-for _name in ("baseline", "collapse", "features", "rest_correction", "split", "variance", "splits", "resamples"):
+for _name in (*_moved, "rest_correction", "split", "variance", "splits", "resamples", "progress"):
     corrections(f"refuses/moved/{_name}", **{_name: 1})
 for _name in ("effect", "treatment", "baseline", "weight", "cluster", "propensity"):
     _column: dict[str, Any] = {f"{_name}_column": _name}
     _calls.add("EffectCorrector", f"refuses/moved/{_name}_column", **_column)
-for _name in ("baseline", "group_columns", "feature_columns", "collapse", "variance", "resamples"):
+for _name in ("baseline", "propensity", "value", "cost"):
+    price(f"refuses/moved/{_name}", **{_name: 1})
+for _name in ("pilot", "baseline", "effect", "measure", "treated", "spread", "groups"):
+    _column = {_name: 1}
+    _calls.add("bias_sample_size", f"refuses/moved/{_name}", 0.2, **_column)
+for _name in (
+    *("baseline", "group_columns", "feature_columns", "collapse", "variance", "resamples"),
+    *("propensity", "observed_effects"),
+):
     _column = {_name: "x"}
     _calls.add("EffectCorrector", f"refuses/moved/{_name}", **_column)

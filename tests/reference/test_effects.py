@@ -13,6 +13,7 @@ from scipy import optimize, stats
 import isonomy as iso
 from isonomy.results import Status
 from support.data import folder
+from support.tables import observed as observed_in
 
 ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
 
@@ -165,7 +166,7 @@ def test_the_papers_procedure_on_the_platform_is_the_papers() -> None:
         predicted = (events[0] * untreated**2 + events[1] * treated) / (events[0] * untreated + events[1])  # (20)
         return predicted - float(y[e & (t == 1)].mean() / y[e & (t == 0)].mean())  # (15)
 
-    result = iso.treatment_bias(rows, **ROLES, **{**detection, "observed_effects": "half"}, rng=1)
+    result = iso.treatment_bias(rows, **ROLES, **{**detection, "estimator": observed_in("half")}, rng=1)
     expected = [error(group == name) for name in "abc"]
     np.testing.assert_allclose(result.estimate, expected, rtol=1e-9)
     rest = [error(group != name) for name in "abc"]

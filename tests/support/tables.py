@@ -80,6 +80,11 @@ def programme(n: int = 4_000, seed: int = 0, groups: int = 2) -> Columns:
     }
 
 
+def observed(effects: Any, **options: Any) -> Any:
+    """Effects that were observed elsewhere, or the rows in which they are observed."""
+    return iso.arm_means(observed_effects=effects, **options)
+
+
 def experiment(rows: int = 20_000, seed: int = 0, **design: Any) -> Columns:
     """A randomized experiment with predicted effects: `isonomy.simulate.uplift`, three groups, base rate 0.3."""
     return dict(iso.simulate.uplift(rows, seed, **{"groups": ["a", "b", "c"], "baseline": 0.3, **design}).columns)

@@ -84,7 +84,10 @@ storable(GainCurves)
         "margin": "gain=isonomy.gain(margin=...)",
         "scale": "gain=isonomy.gain(scale=...)",
         "accuracy_weights": 'accuracy={"utility": ..., "weights": ...}',
-        "disadvantage": "protected=isonomy.protected(group, disadvantage)",
+        "protected": "fairness=isonomy.protected({})",
+        "disadvantage": "fairness=isonomy.protected(group, disadvantage={})",
+        "n_jobs": "method=isonomy.crossfit(n_jobs={}) or isonomy.splits(n_jobs={})",
+        "progress": "method=isonomy.crossfit(progress={}) or isonomy.splits(progress={})",
         "fairness_test": 'method="published" for the paper\'s test; the other methods have one test each',
         "evidence": 'method=isonomy.crossfit(), isonomy.splits() or "published"',
         "folds": "method=isonomy.crossfit(folds)",
@@ -127,15 +130,12 @@ def improvability(
     rule: Annotated[object, Form("rule")] | GroupAware = None,
     capacity: Fraction | Above | None = None,
     accuracy: Annotated[UtilityLike, Form("utility")] = "outcome_among_selected",
-    fairness: Annotated[UtilityLike | Sequence[UtilityLike] | None, Form("utilities")] = None,
+    fairness: Annotated[UtilityLike | Sequence[UtilityLike] | None, Form("utilities")] | Protected = None,
     gain: Gain = Gain(),  # noqa: B008
-    protected: Annotated[object, Form("group")] | Protected = None,
     method: Literal["published"] | Crossfit | Splits | None = None,
     tried: Sequence[Mapping[str, str | float]] | None = None,
     alpha: Alpha = 0.05,
     min_size: Whole = 10,
-    n_jobs: Annotated[int, Number(whole=True, unit="-1 for every core")] = 1,
-    progress: bool = False,
     rng: Seeded = None,
     **rows: Unpack[RowOptions],
 ) -> ImprovabilityResult:
@@ -174,20 +174,19 @@ def improvability(
         A name (see `isonomy.alternatives.READY`), a `Utility`, or a mapping ``{"utility": ..., "outcome": ...,
         "weights": ...}``. By default every group must gain; with weights there is one accuracy, over all rows
         (``"pooled"``) or a weighted sum (a mapping by group).
-    fairness : str, Utility, mapping, or list of them, optional
+    fairness : str, Utility, mapping, list of them, or isonomy.protected, optional
         Utilities that must all become less unequal, or a criterion such as ``"equalized_odds"``. By default the
-        accuracy utility.
+        accuracy utility. ``isonomy.protected(group, utility)`` is one-sided: only gaps at the expense of this group
+        count.
     gain : isonomy.gain, optional
         How much better the alternative must be: ``isonomy.gain(accuracy=0.0, fairness=0.0, margin=0.0,
         scale="ratio")``.
-    protected : group or isonomy.protected, optional
-        One-sided unfairness: only gaps at the expense of this group count. Its label, its value, or a mapping;
-        ``isonomy.protected(group, "higher")`` declares higher values to be the disadvantage.
     method : {"published"}, isonomy.crossfit or isonomy.splits, optional
         By default ``isonomy.crossfit(folds=5, repeats=3)`` for a rule, and one test on all rows for ready candidates.
         ``isonomy.splits(7)`` makes rounds of split, select and test, merged as exchangeable p-values. ``"published"``
         is the paper's procedure: 7 rounds with cut-offs learned from the training part, a bootstrap of the absolute
-        gap with 10,000 resamples, and twice the median of the p-values.
+        gap with 10,000 resamples, and twice the median of the p-values. ``n_jobs`` and ``progress`` of ``crossfit`` and
+        ``splits`` are the number of processes and a progress bar.
     tried : list of mappings, optional
         The alternatives tried before this call, such as ``{"what": "a linear rule", "seed": 7, "date": "2025-03-01"}``.
         Each counts as an attempt in the p-value, and stays in the result's log.
@@ -195,10 +194,6 @@ def improvability(
         The error rate.
     min_size : int, default 10
         The fewest rows of a group in the table, or in either part of a split.
-    n_jobs : int, default 1
-        Processes; -1 for every core. The numbers do not depend on it.
-    progress : bool, default False
-        Show a progress bar.
     rng : int or numpy.random.Generator, optional
         A seed; by default a fresh one is drawn and recorded.
     **rows
@@ -242,9 +237,9 @@ def improvability(
     cases, dropped = read(plan)
 
     def track(results: Iterable[Any], total: int) -> Iterable[Any]:
-        return tracked(results, words.PROGRESS, total, bar=plan.progress)
+        return tracked(results, words.PROGRESS, total, bar=getattr(cases.method, "progress", False))
 
-    trials, reports = run_trials(cases, rng, plan.n_jobs, track)
+    trials, reports = run_trials(cases, rng, track)
     columns = estimate(trials, cases, plan)
     decisions = decide(columns, plan)
     generator = rng.spawn(1)[0]  # drawn whatever the verdict
@@ -282,15 +277,12 @@ class ImprovabilityPlan(Plan):
     rule: object
     capacity: float | Above | None
     accuracy: UtilityLike
-    fairness: UtilityLike | Sequence[UtilityLike] | None
+    fairness: UtilityLike | Sequence[UtilityLike] | Protected | None
     gain: Gain
-    protected: object
     method: Literal["published"] | Crossfit | Splits | None
     tried: Sequence[Mapping[str, str | float]] | None
     alpha: float
     min_size: int
-    n_jobs: int
-    progress: bool
 
     def __post_init__(self) -> None:
         if (self.rule is None) == (self.candidate is None):
@@ -300,7 +292,6 @@ class ImprovabilityPlan(Plan):
         outcomes = {self.outcome, *(u.outcome for u in self.utilities if u.outcome is not None)}
         read = {"features": self.names, "candidate": ready.values(), "status_quo": (self.status_quo,)}
         refusals = (
-            (self.n_jobs == 0, "n_jobs: 0 is not allowed; give a number of processes, or -1 for every core."),
             (
                 ready and self.names and all(utility.ready for utility in self.utilities),
                 "features: a ready candidate needs none; leave them out, or give a rule.",
@@ -378,7 +369,8 @@ class ImprovabilityPlan(Plan):
     @cached_property
     def utilities(self) -> tuple[Utility, ...]:
         accuracy, _ = accuracy_utility(self.accuracy)
-        return (accuracy, *fairness_utilities(self.fairness, accuracy))
+        fairness: Any = self.fairness.utility if isinstance(self.fairness, Protected) else self.fairness
+        return (accuracy, *fairness_utilities(fairness, accuracy))
 
     @cached_property
     def fairness_gains(self) -> tuple[float, ...]:
@@ -443,7 +435,7 @@ class ImprovabilityPlan(Plan):
 
     def criteria(self, members: Sequence[Group]) -> Criteria:
         accuracy, *fairness = (replace(utility, name=self.called(utility)) for utility in self.utilities)
-        protected = self.protected if isinstance(self.protected, Protected) else Protected(self.protected)
+        protected = self.fairness if isinstance(self.fairness, Protected) else Protected(None)
         weights, gain = accuracy_utility(self.accuracy)[1], self.gain.accuracy
         worse = {"higher": "lower", "lower": "higher"}
         criteria = Criteria(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from isonomy.errors import UsageError
@@ -14,7 +14,20 @@ Required = float | Mapping[str, float]
 
 
 @dataclass(frozen=True)
-class Crossfit(Option):
+class Fits(Option):
+    """How rules are fitted, which changes no number."""
+
+    n_jobs: Annotated[int, Number(whole=True, unit="-1 for every core")] = field(default=1, compare=False, kw_only=True)
+    progress: bool = field(default=False, compare=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        Option.__post_init__(self)
+        if self.n_jobs == 0:
+            raise UsageError("n_jobs: 0 is not allowed; give a number of processes, or -1 for every core.")
+
+
+@dataclass(frozen=True)
+class Crossfit(Fits):
     """Decide every row by rules fitted without it, and test once, on all rows.
 
     Parameters
@@ -23,6 +36,10 @@ class Crossfit(Option):
         The number of parts; each is decided by a rule fitted on the others.
     repeats : int, default 3
         How often the folds are drawn; decisions are averaged.
+    n_jobs : int, default 1
+        Processes; -1 for every core. The numbers do not depend on it.
+    progress : bool, default False
+        Show a progress bar.
     """
 
     name: ClassVar[str] = "crossfit"
@@ -31,7 +48,7 @@ class Crossfit(Option):
 
 
 @dataclass(frozen=True)
-class Splits(Option):
+class Splits(Fits):
     """Split the rows at random, fit on one part, test on the other; repeat, and merge the p-values.
 
     Parameters
@@ -48,6 +65,8 @@ class Splits(Option):
         Use the paper's bootstrap of the absolute gap, which over-rejects if the required gap is within about three
         standard errors of 0, and whose p-values can be 0. ``method="published"`` is
         ``splits(7, resamples=10_000, published=True)``.
+    n_jobs, progress : int and bool, optional
+        As in `crossfit`.
     """
 
     name: ClassVar[str] = "splits"
@@ -57,7 +76,7 @@ class Splits(Option):
     published: bool = False
 
     def __post_init__(self) -> None:
-        Option.__post_init__(self)
+        Fits.__post_init__(self)
         if self.published and self.resamples is None:
             raise UsageError("published: the paper's procedure is a bootstrap; give resamples too, or leave it out.")
 
@@ -113,12 +132,14 @@ class Gain(Option):
 
 @dataclass(frozen=True)
 class Protected(Option):
-    """Count only gaps at the expense of one group.
+    """One-sided unfairness: only gaps at the expense of one group count.
 
     Parameters
     ----------
     group : str or mapping
         The group: its label, its value, or a mapping such as ``{"race": "Black"}``.
+    utility : str, Utility, mapping, or list of them, optional
+        Utilities that must all become less unequal, as ``fairness`` has them. By default the accuracy utility.
     disadvantage : {"lower", "higher"}, optional
         Whether the group is at a disadvantage if its utility is lower than another's, or higher. By default, whichever
         is worse for the utility.
@@ -126,6 +147,7 @@ class Protected(Option):
 
     name: ClassVar[str] = "protected"
     group: Annotated[object, Form("group")]
+    utility: Annotated[object, Form("utilities")] = None
     disadvantage: Literal["lower", "higher"] | None = None
 
 

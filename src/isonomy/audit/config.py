@@ -40,8 +40,8 @@ from isonomy.results.questions import READING
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-# Keywords that are not a test's own: [data] says how rows are read, and the command line shows progress.
-_ELSEWHERE = ("data", "rows", *READING, "progress")
+# Keywords that are not a test's own: [data] says how rows are read.
+_ELSEWHERE = ("data", "rows", *READING)
 
 
 class FileColumns(FileTable):

@@ -310,7 +310,7 @@ class OptionFields(FileTable):
 def _option_table(options: tuple[Any, ...]) -> type[OptionTable]:
     keys: dict[str, Any] = {}
     for option in options:
-        summary, parts = summary_of(option), keys_of(option)
+        summary, parts = summary_of(option), keys_of(option, ("progress",))  # which the command line shows
         whole = create_model(f"{option.__name__}Fields", __base__=OptionFields, __doc__=summary, **MADE, **parts)
         (first, _), *others = parts.values()
         alone = not any(info.is_required() for _, info in others)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from isonomy.effects.bias import TreatmentBiasResult, treatment_bias
 from isonomy.effects.corrections import CorrectionsResult, evaluate_corrections
 from isonomy.effects.estimators.collapse import Aipw as aipw
+from isonomy.effects.estimators.collapse import ArmMeans as arm_means
 from isonomy.effects.estimators.collapse import Arms as arms
 from isonomy.effects.estimators.collapse import Regression as regression
 from isonomy.effects.estimators.collapse import Relative as relative
@@ -13,7 +14,9 @@ from isonomy.effects.estimators.shrinkage import Heldout as heldout
 from isonomy.effects.estimators.shrinkage import LeastRisk as least_risk
 from isonomy.effects.estimators.shrinkage import Online as online
 from isonomy.effects.estimators.shrinkage import Published as published
+from isonomy.effects.planning import Planned as planned
 from isonomy.effects.planning import bias_sample_size, correction_risk
+from isonomy.effects.price import Budget as budget
 from isonomy.effects.price import PriceResult, price_of_fairness
 
 if TYPE_CHECKING:
@@ -25,14 +28,17 @@ __all__ = [
     "PriceResult",
     "TreatmentBiasResult",
     "aipw",
+    "arm_means",
     "arms",
     "bias_sample_size",
     "bootstrap",
+    "budget",
     "correction_risk",
     "evaluate_corrections",
     "heldout",
     "least_risk",
     "online",
+    "planned",
     "predicted_effects",
     "price_of_fairness",
     "published",

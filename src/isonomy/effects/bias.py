@@ -12,10 +12,10 @@ import numpy as np
 
 from isonomy.effects import experiment, words
 from isonomy.effects.estimators import events
-from isonomy.effects.estimators.collapse import AnyMeasure, Arms, Estimator, Measure, Rest
+from isonomy.effects.estimators.collapse import AnyMeasure, Arms, Estimator, Measure
 from isonomy.effects.estimators.errors import Errors, Gap, effects_of, errors_of, predicted_laws
 from isonomy.effects.estimators.moments import Bootstrap, resample_rows
-from isonomy.effects.experiment import MOVED, Experiment, ObservedEffects, Trial, TrialPart
+from isonomy.effects.experiment import MOVED, Experiment, Trial, TrialPart
 from isonomy.errors import DataError, UsageError
 from isonomy.frames import Group, Groups, Request, Source
 from isonomy.inference import Verdict, conclude
@@ -43,7 +43,7 @@ FEW_EVENTS = 10  # in an arm: fewer get a note, where tests rest on large-sample
     "BiasPlan",
     moved={
         **MOVED,
-        "split": 'observed_effects="independent" (or the 0/1 column)',
+        "split": 'estimator=iso.arm_means(observed_effects="independent") (or the 0/1 column)',
         "variance": 'method=iso.bootstrap(resamples=..., over="cells") (or over="rows")',
         "resamples": "method=iso.bootstrap(resamples=...)",
         "test": 'method="welch" (or "automatic", the default)',
@@ -70,10 +70,7 @@ def treatment_bias(
     outcome: Column | None = None,
     measure: AnyMeasure | None = None,
     estimator: Estimator = "arm_means",
-    propensity: Column | None = None,
     given: Names | None = None,
-    observed_effects: ObservedEffects | None = None,
-    rest: Rest = "standardized",
     method: Literal["automatic", "welch", "published"] | Bootstrap = "automatic",
     adjust: Adjust = "holm",
     tolerance: Annotated[float, Number(above=0, unit="in units of the effect")] | None = None,
@@ -108,21 +105,13 @@ def treatment_bias(
         Ratio of mean outcomes (equation 15), or their difference (equation 55), which most uplift models predict.
         ``iso.relative(collapse, baseline)`` also says how predicted ratios are weighted. Default: "relative", and
         predictions that are clearly differences are refused.
-    estimator : {"arm_means"}, iso.regression(features) or iso.aipw(features), default "arm_means"
+    estimator : {"arm_means"}, iso.arm_means, iso.regression(features) or iso.aipw(features), default "arm_means"
         Observed effects from arm means, from least squares on ``features`` within each arm of each group, or from
         cross-fitted gradient boosting on ``features``, which reads those columns into memory. All three estimate the
-        same effect; the last two may be more precise.
-    propensity : str, optional
-        Column with the known probability of treatment, if it differs between rows: rows are weighted by its inverse.
+        same effect; the last two may be more precise. ``iso.arm_means(propensity, observed_effects, rest)`` names known
+        probabilities of treatment, effects estimated elsewhere, or the rows in which effects are observed.
     given : list of str, optional
         Columns within which treatment was randomized (stratified randomization): arms are compared within them.
-    observed_effects : mapping of str to (float, float), or str, optional
-        {group: (effect, standard error)}, for effects estimated elsewhere (section 5.1), by label ("country=DE") or by
-        value ("DE"). ``treatment`` and ``outcome`` may then be left out. Or "independent": predicted and observed
-        effects come from random halves of the rows (Assumption 1); or a 0/1 column: 0 for rows of predictions, 1 for
-        rows in which effects are observed.
-    rest : {"standardized", "pooled"}, default "standardized"
-        What a group is compared with: the other groups, each with its share of rows, or the paper's pooled rows.
     method : {"automatic", "welch", "published"} or iso.bootstrap(resamples, over), default "automatic"
         "automatic": Welch's test and Fieller's interval; the law of the counts if a 0/1 outcome has fewer than 400
         events in an arm (only with the default estimator, collapse, rest and observed effects), and no verdict for a

@@ -14,11 +14,11 @@ import numpy as np
 from isonomy.effects import experiment, words
 from isonomy.effects.bias import other_measure, unanswered
 from isonomy.effects.estimators import shrinkage
-from isonomy.effects.estimators.collapse import AnyMeasure, Estimator, Relative, Rest
+from isonomy.effects.estimators.collapse import AnyMeasure, Estimator, Relative
 from isonomy.effects.estimators.errors import Errors, GroupEffects, effects_of, others_shares
 from isonomy.effects.estimators.events import least_events
 from isonomy.effects.estimators.moments import ArmMoments, Clustered, Sums, draw_moments
-from isonomy.effects.experiment import MOVED, Experiment, ObservedEffects, Trial, TrialPart
+from isonomy.effects.experiment import MOVED, Experiment, Trial, TrialPart
 from isonomy.errors import UsageError
 from isonomy.frames import Group, Groups, Request
 from isonomy.inference import Verdict, rejected
@@ -52,6 +52,7 @@ Halves = tuple[Sums, ...]  # the rows of a half; with an inner split, also those
         "variance": 'method=iso.heldout(over="cells") (or over="rows")',
         "splits": "method=iso.heldout(splits=...)",
         "resamples": "method=iso.heldout(resamples=...)",
+        "progress": "method=iso.heldout(progress={})",
     },
     asks="Is less bias left after correcting the predicted effects?",
     topic="Corrections of predicted effects",
@@ -74,16 +75,12 @@ def evaluate_corrections(
     groups: Groups,
     measure: AnyMeasure | None = None,
     estimator: Estimator = "arm_means",
-    propensity: Column | None = None,
-    observed_effects: ObservedEffects | None = None,
     strategies: Sequence[str | shrinkage.Custom] | None = None,
     form: shrinkage.Form = "additive",
-    rest: Rest = "standardized",
     method: Literal["heldout", "published"] | shrinkage.Heldout | shrinkage.Published | shrinkage.Online = "heldout",
     alpha: Alpha = 0.05,
     depth: Whole = 1,
     min_size: Whole = 1,
-    progress: bool = False,
     rng: Seeded = None,
     **rows: Unpack[RowOptions],
 ) -> CorrectionsResult:
@@ -99,13 +96,11 @@ def evaluate_corrections(
     ----------
     data : table
         Any table isonomy reads. It is read once, whatever the number of splits.
-    effect, treatment, outcome, groups, estimator, propensity, rest, depth, min_size, rng
-        As in `treatment_bias`.
+    effect, treatment, outcome, groups, estimator, depth, min_size, rng
+        As in `treatment_bias`. Corrections are found with the ``observed_effects`` of an estimator, and what they leave
+        is judged against the experiment of these rows.
     measure : {"relative", "difference"} or iso.relative(collapse), optional
         As in `treatment_bias`. The collapse "positives_inverse" is not linear in the effect and cannot be used.
-    observed_effects : mapping of str to (float, float), optional
-        Effects estimated elsewhere, as in `treatment_bias`: corrections are found with these, and what they leave is
-        judged against the experiment of these rows.
     strategies : list of str or callable, optional
         Names out of "none", "mean", "significant" (42), "mse_plus" (46), "mse_minus" (47), "positive_part",
         "empirical_bayes", "empirical_bayes_t", "empirical_bayes_mixture" (see `EffectCorrector`), all by default;
@@ -123,8 +118,6 @@ def evaluate_corrections(
         ``iso.online(arm)``: every correction was used for people of its own (section 7.1).
     alpha : float, default 0.05
         Error rate of the tests, and of the strategy "significant".
-    progress : bool, default False
-        Show a progress bar.
     **rows
         count, weight, cluster, missing, missing_group: how rows are read; see `isonomy.RowOptions`. Halves and
         resamples consist of whole clusters: a person is never in both halves. Groups of fewer than 10 effective
@@ -200,7 +193,6 @@ class CorrectionsPlan(Experiment):
     strategies: Sequence[str | shrinkage.Custom] | None
     form: shrinkage.Form
     method: Literal["heldout", "published"] | shrinkage.Heldout | shrinkage.Online
-    progress: bool
 
     def refusals(self) -> tuple[tuple[bool, str], ...]:
         by_row, designed = self.by_rows, self.designed or self.by_rows
@@ -208,8 +200,7 @@ class CorrectionsPlan(Experiment):
         online = isinstance(self.method, shrinkage.Online)
         return (
             (
-                online
-                and (self.strategies is not None or self.form != "additive" or self.observed_effects is not None),
+                online and (self.strategies is not None or self.form != "additive" or self.known is not None),
                 "strategies, form, observed_effects: an online comparison has the corrections of its arms; leave them "
                 "out.",
             ),
@@ -233,7 +224,7 @@ class CorrectionsPlan(Experiment):
                 'weight, cluster, propensity: not available with split or with method="published"; leave those out.',
             ),
             (
-                by_row and self.estimator != "arm_means",
+                by_row and self.formula.estimator != "arm_means",
                 'method: over="rows" is available with estimator="arm_means"; use over="cells", as in '
                 'iso.published(over="cells").',
             ),
@@ -381,7 +372,7 @@ def _pvalues(
     """P-values of "no less squared bias than without correction", one per strategy; NaN where nothing was judged."""
     none, clustered, bias = plan.chosen.index("none"), plan.designed, both["bias"]
     decrease = shrinkage.mean_answered(bias[none] ** 2 - bias**2)  # by strategy and run
-    if plan.observed_effects is not None:
+    if plan.known is not None:
         # Corrections do not depend on the halves: the decrease is linear in the bias, whose error halves average out.
         draws = shrinkage.mean_answered(both["bias_draws"][none] ** 2 - both["bias_draws"] ** 2)
         error = np.sqrt(np.mean(np.var(draws, axis=-1, ddof=1), axis=-1) / 2)
@@ -486,7 +477,7 @@ def _evaluate(part: TrialPart, plan: CorrectionsPlan, least: float, rng: np.rand
         first, second = np.sort(order[: order.size // 2]), np.sort(order[order.size // 2 :])
         halves += [(first, second), (second, first)]
     runs, found = [], []
-    for detection, mitigation in tracked(halves, words.PROGRESS, len(halves), bar=plan.progress):
+    for detection, mitigation in tracked(halves, words.PROGRESS, len(halves), bar=plan.heldout.progress):
         detected, rest, predicted, gap = _detect(_sets(part.sums, detection, plan), part, plan, least, rng)
         found.append((detected.value, detected.standard_error, gap.value, gap.root(0.0)))
         runs.append(list(_correct(_sets(part.sums, mitigation, plan), detected, rest, predicted, plan, least, rng)))

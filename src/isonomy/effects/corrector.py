@@ -21,11 +21,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from isonomy.effects import words
 from isonomy.effects.bias import other_measure
 from isonomy.effects.estimators import shrinkage
-from isonomy.effects.estimators.collapse import Aipw, AnyMeasure, Estimator, NamedMeasure, Regression, Relative
+from isonomy.effects.estimators.collapse import (
+    Aipw,
+    AnyMeasure,
+    ArmMeans,
+    Estimator,
+    NamedMeasure,
+    Regression,
+    Relative,
+)
 from isonomy.effects.estimators.errors import all_groups, effects_of, errors_of, under_design, whole_under_design
 from isonomy.effects.estimators.moments import Bootstrap, resample_rows
 from isonomy.effects.estimators.shrinkage import AnyStrategy, Detected, Form, multiple_of
-from isonomy.effects.experiment import Experiment, ObservedEffects, check_measure, read
+from isonomy.effects.experiment import Experiment, check_measure, read
 from isonomy.errors import DataError, UsageError, WrongType
 from isonomy.frames import Request, open_source
 from isonomy.frames.estimators import Column, Renamed, as_tuple, column_of, eager, known_columns, refuse_empty, target
@@ -36,7 +44,9 @@ from isonomy.options import Form as FileForm
 from isonomy.results import phrases
 
 MOVED = {
-    **{f"{role}_column": f"{role}=..." for role in ("effect", "treatment", "weight", "cluster", "propensity")},
+    **{f"{role}_column": f"{role}=..." for role in ("effect", "treatment", "weight", "cluster")},
+    **dict.fromkeys(("propensity", "propensity_column"), "estimator=iso.arm_means(propensity=...)"),
+    "observed_effects": "estimator=iso.arm_means(observed_effects=...)",
     "group_columns": "groups=...",
     "baseline": 'measure=iso.relative("weighted", baseline="...")',
     "baseline_column": 'measure=iso.relative("weighted", baseline="...")',
@@ -72,13 +82,12 @@ class EffectCorrector(Renamed, TransformerMixin, BaseEstimator):
         Column with the predicted effects.
     groups : str, int or list of them
         Columns that define the groups. Several columns define their intersections.
-    treatment, propensity, weight, cluster : str or int, optional
+    treatment, weight, cluster : str or int, optional
         Columns as in `treatment_bias`, needed by ``fit`` only; ``treatment`` is "treatment" by default. A group of
         fewer than 10 effective clusters is left uncorrected.
-    measure, estimator, observed_effects : optional
-        As in `treatment_bias`. The ``features`` of an estimator and the ``baseline`` of a measure are columns of X,
-        needed by ``fit`` only. With ``observed_effects`` ``fit`` needs neither treatment nor outcomes; relative effects
-        need a ``baseline``.
+    measure, estimator : optional
+        As in `treatment_bias`. The columns that they name are columns of X, needed by ``fit`` only. With
+        ``observed_effects`` ``fit`` needs neither treatment nor outcomes; relative effects need a ``baseline``.
     method : {"automatic"} or iso.bootstrap(resamples, over), default "automatic"
         Standard errors from influence functions, or from the bootstrap.
     alpha : float, default 0.05
@@ -122,8 +131,6 @@ class EffectCorrector(Renamed, TransformerMixin, BaseEstimator):
     treatment: Column = "treatment"
     measure: AnyMeasure | None = None
     estimator: Estimator = "arm_means"
-    propensity: Column | None = None
-    observed_effects: ObservedEffects | None = None
     method: Literal["automatic"] | Bootstrap = "automatic"
     alpha: Alpha = 0.05
     unknown: Literal["error", "pooled"] = "error"
@@ -195,7 +202,8 @@ class EffectCorrector(Renamed, TransformerMixin, BaseEstimator):
             raise UsageError("groups: none given; name the columns of X that define the group of a row.")
         refuse_empty(eager(X))
         validate_data(self, X, skip_check_array=True)
-        experiment = self.observed_effects is None
+        means = self.estimator if isinstance(self.estimator, ArmMeans) else ArmMeans()
+        experiment = means.observed_effects is None
         if experiment and y is None:
             raise UsageError("y: none given; pass the outcomes of the experiment, or observed_effects.")
         adjusted = self.estimator if isinstance(self.estimator, (Regression, Aipw)) else None
@@ -206,7 +214,7 @@ class EffectCorrector(Renamed, TransformerMixin, BaseEstimator):
             "baseline": self.measure.baseline if isinstance(self.measure, Relative) else None,
             "weight": self.weight,
             "cluster": self.cluster,
-            "propensity": self.propensity,
+            "propensity": means.propensity,
             **{f"features[{i}]": name for i, name in enumerate(features)},
         }
         # Group columns keep their names, which labels show; the roles get names that no group column has.
@@ -227,7 +235,7 @@ class EffectCorrector(Renamed, TransformerMixin, BaseEstimator):
             table[names[kind]] = given
         count, weight, cluster = (names.get(role) for role in ("count", "weight", "cluster"))
         source = open_source(table, count=count, weight=weight, cluster=cluster)
-        if (source.designed or self.propensity is not None) and self.method != "automatic":
+        if (source.designed or means.propensity is not None) and self.method != "automatic":
             raise UsageError(
                 "method: a bootstrap treats rows as independent; with weights, clusters or propensities leave it out."
             )
@@ -235,7 +243,9 @@ class EffectCorrector(Renamed, TransformerMixin, BaseEstimator):
             warnings.warn(
                 phrases.Note("like_weights", values={"column": "sample_weight"}).text, UserWarning, stacklevel=3
             )
-        named = None if adjusted is None else type(adjusted)([names[f"features[{i}]"] for i in range(len(features))])
+        estimator: Estimator = replace(means, propensity=names.get("propensity"))
+        if adjusted is not None:
+            estimator = type(adjusted)([names[f"features[{i}]"] for i in range(len(features))])
         measure = self.measure
         if isinstance(measure, Relative):
             measure = replace(measure, baseline=names.get("baseline"))
@@ -244,9 +254,7 @@ class EffectCorrector(Renamed, TransformerMixin, BaseEstimator):
             effect=names["effect"],
             treatment=names.get("treatment"),
             outcome=names.get("outcome"),
-            observed_effects=self.observed_effects,
-            propensity=names.get("propensity"),
-            estimator=named or "arm_means",
+            estimator=estimator,
             method=self.method,
             groups=[str(name) for name in groups],
             measure=measure,

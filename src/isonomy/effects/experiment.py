@@ -12,14 +12,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import mul
-from typing import Annotated, ClassVar, TypeVar, cast
+from typing import ClassVar, TypeVar, cast
 
 import narwhals as nw
 import numpy as np
 from scipy import special
 
 from isonomy.effects.estimators import collapse
-from isonomy.effects.estimators.collapse import AnyMeasure, CollapseName, Estimator, Formula, Measure, Relative, Rest
+from isonomy.effects.estimators.collapse import (
+    AnyMeasure,
+    ArmMeans,
+    Estimator,
+    Formula,
+    Measure,
+    Relative,
+)
 from isonomy.effects.estimators.errors import Errors, all_groups, errors_of, under_design
 from isonomy.effects.estimators.moments import TREATED, Bootstrap, Clustered, ExperimentRows, Sums, product, products
 from isonomy.errors import DataError, MissingRole, UsageError
@@ -28,10 +35,9 @@ from isonomy.frames.expressions import Expression, either, number
 from isonomy.inference.designs import DesignEffect
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
-from isonomy.options import Form, Names
+from isonomy.options import Names
 from isonomy.results import Plan, phrases
 
-ObservedEffects = Annotated[Mapping[str, tuple[float, float]] | str, Form("observed_effects")]
 FEW_ROWS = 30  # in an arm: fewer are no clear evidence of what was predicted
 INDEPENDENT = "independent"  # a split at random, instead of one by a column
 
@@ -40,6 +46,7 @@ MOVED = {
     "baseline": 'measure=iso.relative("weighted", baseline="...")',
     "collapse": 'measure=iso.relative(collapse="...")',
     "features": "estimator=iso.regression(features=[...]) or estimator=iso.aipw(features=[...])",
+    **{name: f"estimator=iso.arm_means({name}={{}})" for name in ("propensity", "observed_effects", "rest")},
 }
 
 
@@ -49,16 +56,14 @@ MOVED = {
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Experiment(Plan):
     divides: ClassVar[bool] = False  # whether predicted and observed effects can come from different rows
+    ranks_by_gain: ClassVar[bool] = False  # whether a baseline is of use whatever the collapse
     effect: str
     groups: Groups
     treatment: str | None = None
     outcome: str | None = None
     measure: AnyMeasure | None = None
     estimator: Estimator = "arm_means"
-    propensity: str | None = None
     given: Names | None = None
-    observed_effects: ObservedEffects | None = None
-    rest: Rest = "standardized"
     method: object = "automatic"
     alpha: float = 0.05
     depth: int = 1
@@ -93,20 +98,19 @@ class Experiment(Plan):
         _ = self.grouping
 
     def refusals(self) -> tuple[tuple[bool, str], ...]:
-        known, default = self.known, (self.rest, self.estimator) == ("standardized", "arm_means")
-        forms = (Mapping, str) if self.divides else Mapping
-        plain = self.observed_effects is None and self.bootstrap is None and not self.published
+        observed, forms = self.means.observed_effects, (Mapping, str) if self.divides else Mapping
+        plain = self.bootstrap is None and not self.published
+        default = plain and self.means.rest == "standardized"
         return (
             (not all(isinstance(name, str) for name in self.strata), f"given: {self.given!r}; give column names."),
             (
-                self.observed_effects is not None and not isinstance(self.observed_effects, forms),
-                f"observed_effects: {self.observed_effects!r}; give a mapping of group to (effect, standard error)"
+                observed is not None and not isinstance(observed, forms),
+                f"observed_effects: {observed!r}; give a mapping of group to (effect, standard error)"
                 f"{', the name of a 0/1 column or ' + repr(INDEPENDENT) if self.divides else ''}.",
             ),
             (
-                known is not None and (not default or self.bootstrap is not None or self.published),
-                'observed_effects: effects with known standard errors need rest="standardized", '
-                'estimator="arm_means" and the default method.',
+                self.known is not None and not default,
+                'observed_effects: effects with known standard errors need rest="standardized" and the default method.',
             ),
             (
                 self.split is not None and self.by_rows,
@@ -117,9 +121,9 @@ class Experiment(Plan):
                 "propensity, given: give one of them; known propensities make strata redundant.",
             ),
             (
-                self.designed and not (plain and default),
-                "weight, cluster, propensity, given: available with the defaults of method, rest and estimator, and "
-                "without observed_effects.",
+                self.designed and not (default and observed is None and self.formula.estimator == "arm_means"),
+                "weight, cluster, propensity, given: available with the defaults of method and rest, with arm means, "
+                "and without observed_effects.",
             ),
         )
 
@@ -132,14 +136,25 @@ class Experiment(Plan):
         return (self.given,) if isinstance(self.given, str) else tuple(self.given or ())
 
     @property
+    def means(self) -> ArmMeans:
+        """The options of arm means: the defaults with another estimator."""
+        return self.estimator if isinstance(self.estimator, ArmMeans) else ArmMeans()
+
+    @property
+    def propensity(self) -> str | None:
+        return cast("str | None", self.means.propensity)
+
+    @property
     def known(self) -> Mapping[str, tuple[float, float]] | None:
         """Effects with their standard errors that the caller gives."""
-        return self.observed_effects if isinstance(self.observed_effects, Mapping) else None
+        observed = self.means.observed_effects
+        return observed if isinstance(observed, Mapping) else None
 
     @property
     def split(self) -> str | None:
         """The column of the rows in which effects are observed, or "independent"."""
-        return self.observed_effects if isinstance(self.observed_effects, str) else None
+        observed = self.means.observed_effects
+        return observed if isinstance(observed, str) else None
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -180,7 +195,7 @@ class Experiment(Plan):
         A bootstrap does not replace it: resamples of few counts contain no more information than the counts.
         """
         formula = self.formula
-        plain = self.observed_effects is None and not self.designed
+        plain = self.means.observed_effects is None and not self.designed
         default = (formula.estimator, formula.rest) == ("arm_means", "standardized")
         collapse = formula.measure == "difference" or formula.collapse == "control_outcome"
         return self.method not in ("welch", "published") and plain and default and collapse
@@ -188,15 +203,15 @@ class Experiment(Plan):
     @cached_property
     def formula(self) -> Formula:
         measure: Measure = "difference" if self.measure == "difference" else "relative"
-        adjusted = None if self.estimator == "arm_means" else self.estimator.name
-        if adjusted and not self.features:
+        name = self.estimator if isinstance(self.estimator, str) else self.estimator.name
+        if name != "arm_means" and not self.features:
             raise MissingRole("features: none given; name the numeric columns that the estimator adjusts for.")
         return Formula(
             measure=measure,
             collapse=self._collapse(measure),
-            estimator=cast("collapse.EstimatorName", adjusted or "arm_means"),
+            estimator=cast("collapse.EstimatorName", name),
             covariates=tuple(f"features[{i}]" for i in range(len(self.features))),
-            rest="pooled" if self.published else self.rest,
+            rest="pooled" if self.published else self.means.rest,
             outcomes=self.observes,
         )
 
@@ -205,7 +220,7 @@ class Experiment(Plan):
         """The column with the predicted outcome without treatment."""
         return cast("str | None", self.measure.baseline) if isinstance(self.measure, Relative) else None
 
-    def _collapse(self, measure: Measure) -> CollapseName:
+    def _collapse(self, measure: Measure) -> collapse.CollapseName:
         if measure == "difference":
             return "average"
         named = self.measure.collapse if isinstance(self.measure, Relative) else None
@@ -221,14 +236,14 @@ class Experiment(Plan):
                     f'collapse: {named!r} uses outcomes; without treatment and outcome use "normalized" or "average".'
                 )
             return named or "normalized"
-        published: CollapseName = "positives" if self.baseline_column is None else "weighted"
+        published: collapse.CollapseName = "positives" if self.baseline_column is None else "weighted"
         name = named or (published if self.published else "control_outcome")
         weighted = "h" in collapse.COLLAPSES[name][0]
         if weighted and self.baseline_column is None:
             raise MissingRole(
                 f"baseline: collapse={name!r} weights by the predicted outcome without treatment; name its column."
             )
-        if not weighted and self.baseline_column is not None:
+        if not weighted and self.baseline_column is not None and not self.ranks_by_gain:
             raise UsageError(
                 f"baseline: a relative effect with collapse={name!r} does not use it; leave it out, or use "
                 'iso.relative("weighted", baseline) or iso.relative("normalized", baseline).'

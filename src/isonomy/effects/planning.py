@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -23,10 +25,18 @@ from isonomy.frames.expressions import LARGEST
 from isonomy.inference.effect import Wald
 from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.tails import normal_isf
-from isonomy.options import Alpha, Draws, Finite, Form, Fraction, Positive, Power, checked, shown
+from isonomy.options import Alpha, Draws, Finite, Form, Fraction, Option, Positive, Power, checked, shown
 
 Sizes = dict[str, list[str] | FloatArray]
-Rate = float | Mapping[str, float]  # one for all groups, or one for each by its name
+# Keywords of earlier versions.
+MOVED = {
+    "pilot": "experiment=result, the result of the pilot",
+    **{
+        name: f"experiment=iso.planned(baseline, effect, {name}={{}})"
+        for name in ("measure", "treated", "spread", "groups")
+    },
+    **dict.fromkeys(("baseline", "effect"), "experiment=iso.planned(baseline, effect)"),
+}
 MOST = 2.0**53  # rows, more than a float can count one by one
 
 
@@ -106,32 +116,15 @@ LOSSES: Mapping[str, Loss] = {
 }
 
 
-@checked
-def bias_sample_size(
-    bias: Positive,
-    *,
-    pilot: TreatmentBiasResult | None = None,
-    baseline: Finite | Mapping[str, float] | None = None,
-    effect: Finite | Mapping[str, float] | None = None,
-    measure: NamedMeasure = "relative",
-    treated: Fraction = 0.5,
-    spread: Positive | None = None,
-    groups: Draws | None = None,
-    alpha: Alpha = 0.05,
-    power: Power = 0.8,
-) -> Sizes:
-    """How many rows does an experiment need to find a bias of this size in a group?
+@dataclass(frozen=True)
+class Planned(Option):
+    """An experiment that is planned, for `isonomy.bias_sample_size`.
 
     Parameters
     ----------
-    bias : float
-        The true bias to be found, in units of the effect.
-    pilot : TreatmentBiasResult, optional
-        A result of `treatment_bias` on a smaller table: its groups, intervals, treated shares and events replace
-        ``baseline`` to ``groups``.
-    baseline, effect : float or mapping of str to float, optional
-        Without a pilot: the mean outcome without treatment, and the effect in the given ``measure``; one for all
-        groups, or {group: number}.
+    baseline, effect : float or mapping of str to float
+        The mean outcome without treatment, and the effect in the given ``measure``; one for all groups, or
+        {group: number}.
     measure : {"relative", "difference"}, default "relative"
         As in `treatment_bias`.
     treated : float, default 0.5
@@ -140,6 +133,30 @@ def bias_sample_size(
         Standard deviation of the outcome within an arm. Default: that of a 0/1 outcome.
     groups : int, default 2
         Number of groups compared, if ``baseline`` and ``effect`` do not name them.
+    """
+
+    name: ClassVar[str] = "planned"
+    baseline: Finite | Mapping[str, float]
+    effect: Finite | Mapping[str, float]
+    measure: NamedMeasure = "relative"
+    treated: Fraction = 0.5
+    spread: Positive | None = None
+    groups: Draws | None = None
+
+
+@partial(checked, moved=MOVED)
+def bias_sample_size(
+    bias: Positive, experiment: Planned | TreatmentBiasResult, *, alpha: Alpha = 0.05, power: Power = 0.8
+) -> Sizes:
+    """How many rows does an experiment need to find a bias of this size in a group?
+
+    Parameters
+    ----------
+    bias : float
+        The true bias to be found, in units of the effect.
+    experiment : iso.planned(baseline, effect) or TreatmentBiasResult
+        The rates that are expected; or a pilot, which is the result of `treatment_bias` on a smaller table: its groups,
+        intervals, treated shares and events are used.
     alpha, power : float, default 0.05 and 0.8
         Error rate, shared by the groups (Bonferroni, where Holm's method starts; two groups are one hypothesis), and
         the probability of finding the bias.
@@ -160,35 +177,34 @@ def bias_sample_size(
     Examples
     --------
     >>> import isonomy as iso
-    >>> iso.bias_sample_size(0.2, baseline=0.1, effect=1.25, groups=4)["rows"].tolist()
+    >>> iso.bias_sample_size(0.2, iso.planned(0.1, 1.25, groups=4))["rows"].tolist()
     [18586.0, 18586.0, 18586.0, 18586.0]
-    >>> sizes = iso.bias_sample_size(0.2, baseline={"DE": 0.1, "FR": 0.05}, effect=1.25)
+    >>> sizes = iso.bias_sample_size(0.2, iso.planned({"DE": 0.1, "FR": 0.05}, 1.25))
     >>> dict(zip(sizes["group"], sizes["rows"].tolist(), strict=True))
     {'DE': 19623.0, 'FR': 41698.0}
     """
-    if pilot is not None:
-        return _sizes_from_pilot(bias, pilot, alpha, power)
-    if baseline is None or effect is None:
-        raise UsageError("baseline, effect: give both, or a pilot (a result of treatment_bias on a smaller table).")
-    labels = _labels(baseline, effect, groups)
+    if isinstance(experiment, TreatmentBiasResult):
+        return _sizes_from_pilot(bias, experiment, alpha, power)
+    labels, relative = _labels(experiment), experiment.measure == "relative"
+    treated, spread = experiment.treated, experiment.spread
     before, times = (
         np.array([rate[label] if isinstance(rate, Mapping) else rate for label in labels], dtype=float)
-        for rate in (baseline, effect)
+        for rate in (experiment.baseline, experiment.effect)
     )
-    after = before * times if measure == "relative" else before + times
+    after = before * times if relative else before + times
     for label, m0, m1, change in zip(labels, before, after, times, strict=True):
         if spread is None and not (0 < m0 < 1 and 0 < m1 < 1):
             raise UsageError(
                 f"baseline, effect: they give {label} mean outcomes of {m0:g} and {m1:g}; a 0/1 outcome needs means "
                 "strictly between 0 and 1. For another outcome give spread, its standard deviation."
             )
-        if measure == "relative" and not (m0 > 0 and change > 0):
+        if relative and not (m0 > 0 and change > 0):
             raise UsageError(f"baseline, effect: {m0:g} and {change:g}; a relative effect needs both above 0.")
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         means = (before, after)
         control, changed = (m * (1 - m) if spread is None else np.square(np.full(m.shape, spread)) for m in means)
         variance = changed / treated + control / (1 - treated)
-        if measure == "relative":
+        if relative:
             variance = (changed / treated + times**2 * control / (1 - treated)) / before**2
     if not np.all((variance > 1 / LARGEST) & (variance < LARGEST)):
         raise UsageError("baseline, effect, spread: too large or too small to compute with; choose another unit.")
@@ -214,8 +230,11 @@ def _sizes_from_pilot(bias: float, pilot: TreatmentBiasResult, alpha: float, pow
         return {"group": list(pilot.labels), "rows": rows, "treated": np.ceil(rows * pilot.treated / pilot.n)}
 
 
-def _labels(baseline: Rate, effect: Rate, groups: int | None) -> list[str]:
-    named = [list(rate) for rate in (baseline, effect) if isinstance(rate, Mapping)]
+def _labels(experiment: Planned) -> list[str]:
+    named, groups = (
+        [list(r) for r in (experiment.baseline, experiment.effect) if isinstance(r, Mapping)],
+        experiment.groups,
+    )
     if named and (set(named[0]) != set(named[-1]) or groups not in (None, len(named[0]))):
         raise UsageError(
             "baseline, effect, groups: they name different groups; name the same ones, or leave out groups."

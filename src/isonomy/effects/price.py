@@ -15,7 +15,7 @@ import numpy as np
 
 from isonomy.effects import experiment, words
 from isonomy.effects.bias import other_measure
-from isonomy.effects.estimators.collapse import AnyMeasure
+from isonomy.effects.estimators.collapse import AnyMeasure, ArmMeans
 from isonomy.effects.estimators.errors import errors_of
 from isonomy.effects.experiment import Experiment, Trial
 from isonomy.errors import UsageError
@@ -26,7 +26,7 @@ from isonomy.inference.effect import Wald
 from isonomy.inference.multiplicity import adjust
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
-from isonomy.options import Alpha, Column, Fraction, Names, Number, Positive, RowOptions, Whole
+from isonomy.options import Alpha, Column, Fraction, Names, Number, Option, Positive, RowOptions, Whole
 from isonomy.results import Columns, Evidence, Note, column, open_call, phrases, question
 
 if TYPE_CHECKING:
@@ -38,11 +38,37 @@ Plotted = Literal["qini", "loss", "policy_value", "profit", "targeted", "curves"
 Score = tuple[float, FloatArray]  # a quantity, and the influence of each row on it (mean 0)
 
 
+@dataclass(frozen=True)
+class Budget(Option):
+    """How many people can be treated, and what that is worth in money.
+
+    Parameters
+    ----------
+    share : float, default 0.3
+        Share of people that can be treated.
+    value : float, optional
+        What one unit of the outcome is worth; 1 if only ``cost`` is given.
+    cost : float, optional
+        What treating one person costs; 0 if only ``value`` is given.
+    """
+
+    name: ClassVar[str] = "budget"
+    share: Fraction = 0.3
+    value: Positive | None = None
+    cost: Annotated[float, Number(least=0)] | None = None
+
+
 # ---- call
 
 
 @question(
     "PricePlan",
+    moved={
+        "baseline": "measure=iso.relative(baseline={})",
+        "propensity": "estimator=iso.arm_means(propensity={})",
+        "value": "budget=iso.budget(value={})",
+        "cost": "budget=iso.budget(cost={})",
+    },
     asks="What do corrections of group effects cost in the ranking of people?",
     topic="Price of corrections",
     meaning=words.meaning,
@@ -63,11 +89,8 @@ def price_of_fairness(
     outcome: Column,
     groups: Groups,
     measure: AnyMeasure | None = None,
-    baseline: Column | None = None,
-    propensity: Column | None = None,
-    budget: Fraction = 0.3,
-    value: Positive | None = None,
-    cost: Annotated[float, Number(least=0)] | None = None,
+    estimator: Literal["arm_means"] | ArmMeans = "arm_means",
+    budget: Fraction | Budget = 0.3,
     alpha: Alpha = 0.05,
     depth: Whole = 1,
     **rows: Unpack[RowOptions],
@@ -78,7 +101,7 @@ def price_of_fairness(
     compared before and after, on the same rows: Qini (the area between the gain from treating those ranked highest and
     from treating as many at random), transformed-outcome loss (the mean squared distance of the predicted differences
     from Z = Y (T - p) / (p (1 - p)), whose mean is the effect), and the value of treating the ``budget`` share that is
-    ranked highest. With ``value`` or ``cost`` there is a fourth, the profit per person of that policy. Null
+    ranked highest. If the budget has a value or a cost, there is a fourth, the profit per person of that policy. Null
     hypothesis, for each column and quantity: no change. The result also says who is targeted before and after, by group
     and budget.
 
@@ -90,18 +113,15 @@ def price_of_fairness(
         Column of predicted effects before correction.
     corrected : str or list of str
         Columns of corrected effects.
-    treatment, outcome, groups, measure, alpha, depth
+    treatment, outcome, groups, alpha, depth
         As in `treatment_bias`.
-    baseline : str, optional
-        Column with the predicted outcome without treatment. Relative effects are then ranked and judged as differences.
-    propensity : str, optional
-        Column with the known probability of treatment. Default: the treated share of all rows.
-    budget : float, default 0.3
-        Share of people that can be treated.
-    value, cost : float, optional
-        What one unit of the outcome is worth (1 if only ``cost`` is given), and what treating one person costs (0 if
-        only ``value`` is given), in money. The profit per person is value times the policy value minus cost times the
-        budget.
+    measure : {"relative", "difference"} or iso.relative(collapse, baseline), optional
+        As in `treatment_bias`. With a ``baseline``, relative effects are ranked and judged as differences.
+    estimator : {"arm_means"} or iso.arm_means(propensity), default "arm_means"
+        The column with the known probability of treatment. Default: the treated share of all rows.
+    budget : float or iso.budget(share, value, cost), default 0.3
+        Share of people that can be treated. The profit per person is value times the policy value minus cost times the
+        budget, with the value of one unit of the outcome and the cost of treating one person, in money.
     **rows
         count, weight, cluster, missing, missing_group: how rows are read; see `isonomy.RowOptions`.
 
@@ -114,7 +134,7 @@ def price_of_fairness(
 
     Notes
     -----
-    When it misleads: without ``propensity`` if the treated share differs between groups; on rows that the corrections
+    When it misleads: without a propensity if the treated share differs between groups; on rows that the corrections
     were fitted on.
 
     References
@@ -131,7 +151,7 @@ def price_of_fairness(
     >>> new = new.with_columns(corrected=corrector.predict(new))
     >>> price = iso.price_of_fairness(
     ...     new, effect="effect", corrected="corrected", treatment="treatment", outcome="outcome", groups="group",
-    ...     baseline="baseline",
+    ...     measure=iso.relative(baseline="baseline"),
     ... )
     >>> bool(price.bias_after[0] < price.bias_before[0])
     True
@@ -151,9 +171,9 @@ def price_of_fairness(
             grouping=plan.grouping,
             measure=plan.formula.measure,
         ),
-        budget=plan.budget,
-        value=plan.value,
-        cost=plan.cost,
+        budget=plan.money.share,
+        value=plan.money.value,
+        cost=plan.money.cost,
         alpha=plan.alpha,
         shares="one share" if plan.propensity is None else "propensity",
     )
@@ -164,21 +184,21 @@ def price_of_fairness(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PricePlan(Experiment):
+    ranks_by_gain: ClassVar[bool] = True
     corrected: Names
-    baseline: str | None
-    budget: float
-    value: float | None
-    cost: float | None
+    budget: float | Budget
 
     def __post_init__(self) -> None:
-        self.source.require(baseline=self.baseline, **{f"corrected[{i}]": name for i, name in enumerate(self.columns)})
+        self.source.require(**{f"corrected[{i}]": name for i, name in enumerate(self.columns)})
         if not self.columns:
             raise UsageError("corrected: none given; name one column of corrected effects, or several.")
-        if None not in (self.baseline, self.baseline_column) and self.baseline != self.baseline_column:
-            raise UsageError(
-                f"baseline: {self.baseline!r}, and {self.baseline_column!r} in the measure; name one column."
-            )
+        if self.means.observed_effects is not None or self.means.rest != "standardized":
+            raise UsageError("estimator: prices need the propensity alone; leave out observed_effects and rest.")
         super().__post_init__()
+
+    @property
+    def money(self) -> Budget:
+        return self.budget if isinstance(self.budget, Budget) else Budget(self.budget)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -186,7 +206,7 @@ class PricePlan(Experiment):
 
     @property
     def quantities(self) -> tuple[str, ...]:
-        return (*QUANTITIES, "profit") if self.value is not None or self.cost is not None else QUANTITIES
+        return QUANTITIES if self.money.value is None and self.money.cost is None else (*QUANTITIES, "profit")
 
     @property
     def requests(self) -> tuple[Request, ...]:
@@ -198,7 +218,7 @@ class PricePlan(Experiment):
 
 def read(plan: PricePlan) -> tuple[Sample, list[Trial]]:
     corrected = {f"corrected[{i}]": name for i, name in enumerate(plan.columns)}
-    further = {} if plan.baseline is None else {"baseline": plan.baseline}
+    further = {} if plan.baseline_column is None else {"baseline": plan.baseline_column}
     request = plan.request(sums=False)
     sample = plan.source.rows(replace(request, numeric={**request.numeric, **corrected, **further}))
     lines, trials = experiment.lines_of(sample, plan), []
@@ -224,19 +244,19 @@ def estimate(sample: Sample, trials: Sequence[Trial], plan: PricePlan) -> tuple[
     experiment.check_measure(first.parts[0], plan)
     transformed = lines.factors["y"] * (lines.arm - p) / (p * (1 - p))
     scored, left, gains, targeted = [], [], [], []
-    budgets = np.union1d(BUDGETS, [plan.budget])
+    money, budgets = plan.money, np.union1d(BUDGETS, [plan.money.share])
     for trial in trials:
         assert trial.lines is not None
         effect = difference = trial.lines.factors["f"]
         if plan.formula.measure == "relative":
-            baseline = np.nan if plan.baseline is None else np.asarray(sample.columns["baseline"], dtype=float)
-            difference = (effect - 1) * baseline
+            known = plan.baseline_column is not None
+            difference = (effect - 1) * (np.asarray(sample.columns["baseline"], dtype=float) if known else np.nan)
         rank_by = difference if np.isfinite(difference).all() else effect
-        quantities = scores(transformed, difference, rank_by, lines.weight, plan.budget)
+        quantities = scores(transformed, difference, rank_by, lines.weight, money.share)
         if len(plan.quantities) > len(quantities):  # the treated share is the budget, so only the gain varies
-            worth = 1.0 if plan.value is None else plan.value
+            worth = 1.0 if money.value is None else money.value
             gain, influence = quantities[-1]
-            quantities = (*quantities, (worth * gain - (plan.cost or 0.0) * plan.budget, worth * influence))
+            quantities = (*quantities, (worth * gain - (money.cost or 0.0) * money.share, worth * influence))
         scored.append(quantities)
         ranks = _ranks(rank_by, lines.weight)
         policies = [treated_shares(*ranks, budget) for budget in budgets]
@@ -386,7 +406,7 @@ def notes(columns: Mapping[str, Any], facts: Mapping[str, Any], plan: PricePlan)
     measure = plan.formula.measure
     return (
         *other_measure(measure, np.isfinite(facts["predicted"] + facts["observed"]), facts),
-        *([Note("no_baseline")] if measure == "relative" and plan.baseline is None else []),
+        *([Note("no_baseline")] if measure == "relative" and plan.baseline_column is None else []),
         *([Note("shares_differ")] if columns["arms_differ"] and plan.propensity is None else []),
         *([Note("price_clusters")] if facts["few_clusters"] else []),
     )

@@ -37,7 +37,7 @@ KINDS = (
 # Keywords that say how the table is read: they open the source, and no plan sees them.
 READING = tuple(ROW_DEFAULTS)
 # Keywords that do not change a number.
-UNRECORDED = ("data", "rng", "progress", "n_jobs")
+UNRECORDED = ("data", "rng")
 
 
 @dataclass(frozen=True, eq=False)

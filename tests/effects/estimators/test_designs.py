@@ -37,7 +37,7 @@ def test_designs_that_are_none_are_welchs_test(measure: Any) -> None:
     """Each row its own cluster, equal weights, equal propensities: the same up to the small-sample distribution."""
     made = table()
     plain = iso.treatment_bias(made, **ROLES, measure=measure, method="welch")
-    options: list[dict[str, Any]] = [{"cluster": "id"}, {"weight": "p"}, {"propensity": "p"}]
+    options: list[dict[str, Any]] = [{"cluster": "id"}, {"weight": "p"}, {"estimator": iso.arm_means("p")}]
     for option in options:
         other = iso.treatment_bias(made, **ROLES, measure=measure, **option)
         np.testing.assert_allclose(other.disparity, plain.disparity, rtol=1e-9)
@@ -80,7 +80,7 @@ def randomized(rng: np.random.Generator, *, shops: bool) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("tables", [30, pytest.param(80, marks=pytest.mark.validity)])
-@pytest.mark.parametrize("options", [{"propensity": "p"}, {"given": "s"}, {"cluster": "shop"}])
+@pytest.mark.parametrize("options", [{"estimator": iso.arm_means("p")}, {"given": "s"}, {"cluster": "shop"}])
 def test_intervals_cover_under_the_design_that_was_used(options: dict[str, Any], tables: int) -> None:
     """Three intervals of each table. Without the option, most miss (strata) or are too short (shops)."""
     rng = np.random.default_rng(1)
@@ -106,9 +106,13 @@ def test_few_clusters_are_listed_and_not_tested() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"propensity": "one"}, DataError, r"propensity: column 'one' is not strictly between 0 and 1 in 6,000 rows"),
+        (
+            {"estimator": iso.arm_means("one")},
+            DataError,
+            r"propensity: column 'one' is not strictly between .* in 6,000 rows",
+        ),
         ({"given": "treatment"}, DataError, r"given: 6,000 rows are in strata"),
-        ({"given": "s", "propensity": "p"}, UsageError, "give one of them"),
+        ({"given": "s", "estimator": iso.arm_means("p")}, UsageError, "give one of them"),
         ({"weight": "w", "method": iso.bootstrap()}, UsageError, "defaults of method"),
         ({"cluster": "group"}, UsageError, "also a group"),
     ],
@@ -197,7 +201,7 @@ def test_a_single_cluster_answers_nothing() -> None:
     [
         ({"method": iso.heldout(split="independent")}, "not available with split"),
         ({"method": "published"}, "^weight, cluster, propensity, given"),
-        ({"rest": "pooled"}, "^weight, cluster, propensity, given"),
+        ({"estimator": iso.arm_means(rest="pooled")}, "^weight, cluster, propensity, given"),
         ({"estimator": iso.regression(["x"])}, "^weight, cluster, propensity, given"),
         ({"count": "k"}, "^count: lines that stand for several rows cannot be split"),
         ({"cluster": "group"}, "^cluster: 'group' is also a group"),

@@ -160,11 +160,9 @@ def run_tasks(n_jobs: int, track: Track, step: Callable[..., Any], tasks: Sequen
         return list(track(results, len(tasks)))
 
 
-def run_trials(
-    cases: Cases, rng: np.random.Generator, n_jobs: int, track: Track
-) -> tuple[list[Trial], list[SearchReport]]:
-    run = partial(run_tasks, n_jobs, track)
+def run_trials(cases: Cases, rng: np.random.Generator, track: Track) -> tuple[list[Trial], list[SearchReport]]:
     capacity, method = cases.criteria.capacity, cases.method
+    run = partial(run_tasks, getattr(method, "n_jobs", 1), track)
     if capacity is not None and capacity * cases.rows < 1:
         raise NotEnoughData(f"capacity: {capacity:g} of {cases.rows:,} rows selects nobody; give a larger share.")
     if isinstance(method, Splits):

@@ -21,7 +21,7 @@ import numpy as np
 
 from isonomy.effects.estimators.moments import CONTROL, TREATED, ArmMoments
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray
-from isonomy.options import COLUMN, NAMES, Also, Option
+from isonomy.options import COLUMN, NAMES, Also, Form, Option
 
 Measure = Literal["relative", "difference"]
 # What uplift analysts call the two.
@@ -33,6 +33,7 @@ NamedMeasure = Annotated[Measure, Also(CALLED)]
 CollapseName = Literal["control_outcome", "average", "weighted", "normalized", "positives", "positives_inverse"]
 EstimatorName = Literal["arm_means", "regression", "aipw"]
 Rest = Literal["standardized", "pooled"]
+ObservedEffects = Annotated[Mapping[str, tuple[float, float]] | str, Form("observed_effects")]
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,29 @@ class Relative(Option):
     name: ClassVar[str] = "relative"
     collapse: CollapseName | None = None
     baseline: Annotated[Any, COLUMN] | int | None = None  # a number: of a column of X, in `EffectCorrector`
+
+
+@dataclass(frozen=True)
+class ArmMeans(Option):
+    """Observed effects from arm means, and how a group is compared with the others.
+
+    Parameters
+    ----------
+    propensity : str, optional
+        Column with the known probability of treatment, if it differs between rows: rows are weighted by its inverse.
+    observed_effects : mapping of str to (float, float), or str, optional
+        {group: (effect, standard error)}, for effects estimated elsewhere (section 5.1), by label ("country=DE") or by
+        value ("DE"). ``treatment`` and ``outcome`` may then be left out. In `isonomy.treatment_bias` also
+        "independent": predicted and observed effects come from random halves of the rows (Assumption 1); or a 0/1
+        column: 0 for rows of predictions, 1 for rows in which effects are observed.
+    rest : {"standardized", "pooled"}, default "standardized"
+        What a group is compared with: the other groups, each with its share of rows, or the paper's pooled rows.
+    """
+
+    name: ClassVar[str] = "arm_means"
+    propensity: Annotated[Any, COLUMN] | int | None = None  # a number: of a column of X, in `EffectCorrector`
+    observed_effects: ObservedEffects | None = None
+    rest: Rest = "standardized"
 
 
 @dataclass(frozen=True)
@@ -102,7 +126,7 @@ class Arms(Option):
 
 
 AnyMeasure = NamedMeasure | Relative
-Estimator = Literal["arm_means"] | Regression | Aipw
+Estimator = Literal["arm_means"] | ArmMeans | Regression | Aipw
 
 
 def _positives(arms: ArmMoments, *, inverse: bool = False) -> AnyArray:

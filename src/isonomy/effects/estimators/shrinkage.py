@@ -14,7 +14,7 @@ Corrections are found on one half of the rows and judged on the other, so that n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, cast
 
@@ -269,6 +269,8 @@ class Heldout(Option):
         Steps 5 to 7 of the paper's Algorithm 1: within each half, predicted effects come from one half of the rows and
         observed effects from the other, and every replicate is divided anew; "swapped" averages over both ways round
         (Appendix E). It is not needed, because variances count the covariance of the two.
+    progress : bool, default False
+        Show a progress bar.
     """
 
     name: ClassVar[str] = "heldout"
@@ -276,6 +278,7 @@ class Heldout(Option):
     resamples: Annotated[int, Number(least=2, most=100_000, whole=True)] = 50
     over: Literal["cells", "rows"] = "cells"
     split: Literal["independent", "swapped"] | None = None
+    progress: bool = field(default=False, compare=False, kw_only=True)
 
 
 @dataclass(frozen=True)
