@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 import numpy as np
 
 from isonomy.errors import NotEnoughData, UsageError, choose
-from isonomy.frames import Groups, MetricLike
+from isonomy.frames import Design, Groups, MetricLike
 from isonomy.frames.expressions import Scalar
 from isonomy.frames.metrics import Measure, canonical
 from isonomy.groups import words
 from isonomy.groups.disparities import MOST_GROUPS, ComparisonPlan, Given, GroupEvidence, common, names_of, read
 from isonomy.groups.flag import OVERWHELMING, ROOT, common_notes, conclude_groups, estimate, large_differences
-from isonomy.groups.likelihood.comparison import Solver, places_of
+from isonomy.groups.likelihood.comparison import Comparison, by_metric
 from isonomy.groups.likelihood.joint import Joint, NoDifference, quadratic, welch
 from isonomy.groups.likelihood.lines import Lines, MetricRows, refuse_many
 from isonomy.groups.likelihood.means import IDENTITY
@@ -27,7 +27,6 @@ from isonomy.groups.likelihood.region import (
     automatic_factor,
     contrasts_of,
     directions,
-    independent_rows,
     joint_factor,
     padded_weights,
     region_of,
@@ -153,14 +152,14 @@ def certify(
     metric = canonical(metric)
     plan, rng, record = open_call("certify", CertifyPlan, locals())
     rows_read = read(plan)
-    solvers = [plan.solver(part, rng) for part in rows_read]
-    columns, tests = estimate(solvers, plan)
-    joint = estimate_jointly(solvers, columns, tests, plan, rng)
+    parts = plan.compare(rows_read, rng)
+    columns, tests = estimate(parts, plan)
+    joint = estimate_jointly(parts, columns, tests, plan, rng)
     columns |= decide(columns, tests, joint, plan)
     null_value = float(plan.tested_null) if isinstance(plan.tested_null, Real) else None
     return CertifyResult(
         **columns | {name: joint[name] for name in ("statistic", "pvalue", "null_disparity", "region", "definitions")},
-        **common(record, plan, solvers, random=plan.correction == "bartlett" or joint["factor"] != 1),
+        **common(record, plan, parts, random=plan.correction == "bartlett" or joint["factor"] != 1),
         null=words.joint_null(plan, joint["region"].groups, null_value),
         notes=notes(columns, tests, joint, plan, rows_read),
         likelihood="cmh" if plan.given is not None else plan.likelihood.kind if plan.likely else "covariance",
@@ -259,9 +258,13 @@ def per_group(disparities: Disparities, labels: Sequence[str], argument: str) ->
 
 # ---- estimate
 
+Tested = tuple[
+    list[Comparison], dict[str, Any], dict[str, Any]
+]  # a metric: its groups, their columns, their joint test
+
 
 def estimate_jointly(
-    solvers: Sequence[Solver],
+    comparisons: Sequence[Comparison],
     columns: Mapping[str, Any],
     tests: Mapping[str, Any],
     plan: CertifyPlan,
@@ -273,16 +276,19 @@ def estimate_jointly(
     computed; ``region`` the basis of confidence regions; ``spare`` the groups of the rows in no tested group, if these
     rows are left out because they are few or all equal, otherwise None.
     """
-    parts: list[tuple[Solver, dict[str, Any], dict[str, Any]]] = []
+    parts: list[Tested] = []
     null = np.full(tests["tested"].shape, np.nan)
-    for solver, lines in zip(solvers, places_of(solvers), strict=True):
-        part = {name: columns[name][lines] for name in ("groups", "n", "estimate", "reference_value", "status")}
+    for lines, each in by_metric(comparisons):
+        metric, part = (
+            each[0].sums.measure,
+            {name: columns[name][lines] for name in ("groups", "n", "reference_value", "status")},
+        )
         part["effective"] = None if columns["design"] is None else columns["design"].effective[lines]
         part["tested"] = tested = tests["tested"][lines]
         if not tested.any():
             if tested.size == 1:
                 raise NotEnoughData("groups: everybody is in one group, which leaves nothing to compare it with.")
-            which = f" by {solver.sums.measure.name!r}" if len(plan.measures) > 1 else ""
+            which = f" by {metric.name!r}" if len(plan.measures) > 1 else ""
             few = "" if part["effective"] is None else f", fewer than {FEWEST:g} effective clusters"
             raise NotEnoughData(
                 f"groups: none can be tested{which}; each has fewer than {plan.min_size} rows that count{few}, or no "
@@ -290,25 +296,29 @@ def estimate_jointly(
             )
         target = per_group(plan.tested_null, [str(part["groups"][i]) for i in np.flatnonzero(tested)], "null")
         null[lines][tested] = target
-        if plan.by_covariance(solver.sums.measure):
-            parts.append((solver, part, _by_covariance(solver, part, plan)))
+        if plan.by_covariance(metric):
+            parts.append((each, part, _by_covariance(each, part, plan)))
         else:
-            parts.append((solver, part, _by_likelihood(solver, part, target, plan, rng)))
+            parts.append((each, part, _by_likelihood(each, part, target, plan, rng)))
     joint = parts[0][2] if len(parts) == 1 else _stacked(parts, columns, tests, plan)
     pvalues = np.array([part["pvalue"] for _, _, part in parts])
     adjusted = adjust_pvalues(pvalues, "holm")
     definitions = {
-        solver.sums.measure.name: (part["statistic"], part["test"].df, part["pvalue"], float(each))
-        for (solver, _, part), each in zip(parts, adjusted, strict=True)
+        each[0].sums.measure.name: (part["statistic"], part["test"].df, part["pvalue"], float(p))
+        for (each, _, part), p in zip(parts, adjusted, strict=True)
     }
     return joint | {"null_disparity": null, "definitions": definitions if len(parts) > 1 else {}}
 
 
 def _by_likelihood(
-    solver: Solver, columns: Mapping[str, Any], target: FloatArray, plan: CertifyPlan, rng: np.random.Generator
+    parts: Sequence[Comparison],
+    columns: Mapping[str, Any],
+    target: FloatArray,
+    plan: CertifyPlan,
+    rng: np.random.Generator,
 ) -> dict[str, Any]:
-    sums, groups = solver.sums, columns["groups"]
-    region, dropped = region_of(solver, columns, target, plan.min_size)
+    sums, groups = parts[0].sums, columns["groups"]
+    region, dropped = region_of(parts, columns, target, plan.min_size)
     joint, resamples, measured = region.test(target), plan.likelihood.resamples, 1.0
     if plan.correction == "auto":
         measured = automatic_factor(region, joint, target, plan.alpha, resamples, rng)
@@ -320,7 +330,7 @@ def _by_likelihood(
     if sums.design is not None and joint.df:
         constrained = _constrained(columns, joint)
         effective = float(columns["effective"][constrained].min())
-        influence = Influence.join([solver.influence(side) for side in solver.sides], constrained)
+        influence = Influence.join([part.influence() for part in parts], constrained)
         varying = directions(covariance(independent_rows(sums), influence), joint.df)
         law = joint_law(sums.design, influence, varying, effective) if varying else JointLaw(np.ones(1), effective)
         law = replace(law, weights=padded_weights(law.weights, joint.df))
@@ -337,26 +347,30 @@ def _by_likelihood(
     return outcome | {"region": replace(region, factor=factor)}
 
 
+def independent_rows(sums: MetricRows) -> Design:
+    return Design(sums.mass, sums.mass, sums.mass, sums.counts, None)
+
+
 def _constrained(columns: Mapping[str, Any], joint: Joint) -> BoolArray:
     constrained: BoolArray = columns["tested"].copy()
     constrained[np.flatnonzero(constrained)[list(joint.left_out)]] = False
     return constrained
 
 
-def _by_covariance(solver: Solver, columns: Mapping[str, Any], plan: CertifyPlan) -> dict[str, Any]:
-    sums, tested = solver.sums, columns["tested"]
+def _by_covariance(parts: Sequence[Comparison], columns: Mapping[str, Any], plan: CertifyPlan) -> dict[str, Any]:
+    sums, tested = parts[0].sums, columns["tested"]
     if plan.given is not None:
         rows = columns["n"] if columns["effective"] is None else columns["effective"]
-        ends = np.cumsum([side.status.size for side in solver.sides])[:-1]
+        ends = np.cumsum([part.groups for part in parts])[:-1]
         places = [np.flatnonzero(part) for part in np.split(tested, ends)]
         raw, df, pvalue = all_equal(sums, places, float(rows[tested].min()))
     else:
-        values, added = contrasts_of(solver, columns)
+        values, added = contrasts_of(parts, tested)
         independent, influence = independent_rows(sums), Influence.from_values(added)
         raw, df = quadratic(values, covariance(independent, influence))
-        design = independent if sums.design is None else sums.design
+        design = parts[0].design
         actual = quadratic(values, covariance(design, influence))[0]
-        spreads = Spread.join([spread(design, without_reference(solver).influence(side)) for side in solver.sides])
+        spreads = Spread.join([spread(design, without_reference(part).influence()) for part in parts])
         known = (tested | (columns["status"] == Status.REFERENCE)) & (spreads.variance > 0)
         pvalue = welch(actual, df, spreads.variance[known], spreads.df[known]) if df else 1.0
     exact = not df or (plan.given is not None and sums.design is None)
@@ -367,7 +381,7 @@ def _by_covariance(solver: Solver, columns: Mapping[str, Any], plan: CertifyPlan
 
 
 def _stacked(
-    parts: Sequence[tuple[Solver, dict[str, Any], dict[str, Any]]],
+    parts: Sequence[Tested],
     columns: Mapping[str, Any],
     tests: Mapping[str, Any],
     plan: CertifyPlan,
@@ -378,16 +392,17 @@ def _stacked(
     of the covariance of the disparities relative to what it would be for independent metrics, where they are 1. With
     weights or clusters the covariance is that of sums over clusters.
     """
-    whole, lines = parts[0][0].sums.whole, 1 + max(int(s.sums.lines_kept.max(initial=-1)) for s, _, _ in parts)
+    whole = parts[0][0][0].sums.whole
+    lines = 1 + max(int(each[0].sums.lines_kept.max(initial=-1)) for each, _, _ in parts)
     uncorrelated, mass = [], np.ones(lines)
-    for solver, part, joint in parts:
-        sums, plain = solver.sums, replace(solver, sigma=None, scale="difference")
+    for each, part, joint in parts:
+        sums, plain = each[0].sums, [replace(comparison, sigma=None, scale="difference") for comparison in each]
         constrained = _constrained(part, joint["test"])
         if plan.by_covariance(sums.measure) or plan.target.to.best:  # groups are compared with each other
-            lines_add = contrasts_of(plain, part)[1]
+            lines_add = contrasts_of(plain, part["tested"])[1]
         else:
             refuse_many("groups", sums.mass.size, constrained.size)
-            lines_add = np.hstack([plain.influence(side).dense() for side in plain.sides])[:, constrained]
+            lines_add = np.hstack([comparison.influence().dense() for comparison in plain])[:, constrained]
         spread_out = np.zeros((lines, lines_add.shape[1]))
         spread_out[sums.lines_kept] = lines_add * np.sqrt(sums.mass)[:, None]
         mass[sums.lines_kept] = sums.mass

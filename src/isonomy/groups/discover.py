@@ -610,8 +610,7 @@ def tested(
     given = None if rows.strata is None else "strata"
     roles: dict[str, Any] = dict.fromkeys(("outcome", "prediction", "score", "positive"))
     comparison = replace(plan, source=source, metric=metric, groups=groups, given=given, alpha=alpha, **roles)
-    solvers = [comparison.solver(part, np.random.default_rng(0)) for part in read_groups(comparison)]
-    columns, tests = estimate_groups(solvers, comparison)
+    columns, tests = estimate_groups(comparison.compare(read_groups(comparison), np.random.default_rng(0)), comparison)
     shares = (listed(plan.metric)[0] in RATES,) * len(subgroups)
     return columns | {"subgroups": tuple(subgroups), "shares": shares, "effects": None}, tests, comparison
 

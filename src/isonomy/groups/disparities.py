@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -16,10 +15,11 @@ from isonomy.frames.expressions import Scalar, flag
 from isonomy.frames.groups import CONDITION, belongs, in_words
 from isonomy.frames.metrics import ERRORS, Measure, listed, measure, metric_columns, shared_cells, shared_rows
 from isonomy.groups import proxy_words, words
-from isonomy.groups.likelihood.comparison import Gaps, Solver, Widest
+from isonomy.groups.likelihood.comparison import Comparison, Gaps, Widest, by_metric
 from isonomy.groups.likelihood.functionals import ranked
 from isonomy.groups.likelihood.lines import MetricRows, rows_or_bins
 from isonomy.groups.likelihood.means import LINKS, Link
+from isonomy.groups.likelihood.regression import Terms
 from isonomy.groups.likelihood.strata import Effects, Scale, published_effects
 from isonomy.groups.options import (
     METHODS,
@@ -71,7 +71,10 @@ class ComparisonPlan(Plan):
     given: Given
     adjust: str = "holm"
     # What follows from the options: the likelihood; the correction of T; the kind of intervals; the alternative to an
-    # interval; the scale before standardization, and as the likelihoods know it; whose standard deviation is the unit.
+    # interval; the scale before standardization, and as the likelihoods know it; whose standard deviation is the unit;
+    # the reference. What follows from the schema too: the factors of comparable people, and those of them that are
+    # numbers; the groups; the metrics, and what is read for each; one request for all of them that need counts, if one
+    # pass can serve them.
     likelihood: LikelihoodOption = field(init=False)
     correction: Correction = field(init=False)
     interval: Interval = field(init=False)
@@ -79,21 +82,38 @@ class ComparisonPlan(Plan):
     base_scale: Scale = field(init=False)
     link: Link = field(init=False)
     sigma: Sigma | None = field(init=False)
+    target: Reference = field(init=False)
+    comparable: ComparableOption | None = field(init=False)
+    numbers: tuple[str, ...] = field(init=False)
+    grouping: Grouping = field(init=False)
+    measures: tuple[Measure, ...] = field(init=False)
+    metric_requests: tuple[Request, ...] = field(init=False)
+    counted: tuple[Request, ...] = field(init=False)
+    shared: Request | None = field(init=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.given, ComparableOption) and self.given.model == "strata":
-            self.__dict__["given"] = self.given.factors
-        if isinstance(self.given, (list, tuple)) and not self.given:
-            raise UsageError("given: no factor is named; give at least one, or leave it out.")
+        given = self.given
         method = self.method if isinstance(self.method, LikelihoodOption) else METHODS[self.method]
+        if isinstance(given, ComparableOption) and given.model == "strata":
+            given = given.factors
+        if isinstance(given, (list, tuple)) and not given:
+            raise UsageError("given: no factor is named; give at least one, or leave it out.")
         scale = StandardizedOption() if self.scale == "standardized" else self.scale
         base: Scale = "difference" if isinstance(scale, StandardizedOption) else scale
         correction = method.correction
         if correction == "auto":
             # The automatic correction of `flag` is not one of T: rates with few cases use their score.
-            plain = method.kind == "el" and not (method.published or self.source.designed or self.given is not None)
+            plain = method.kind == "el" and not (method.published or self.source.designed or given is not None)
             correction = "auto" if self.jointly and plain else None
+        target = reference_of(self.reference, joint=not method.published)
+        labels = self.source.labels
+        if given is not None and target.to is To.POPULATION:  # within strata, it is the rest of each stratum
+            target = replace(target, to=To.REST)
+        if labels.population or target.group is not None:
+            group = None if target.group is None else labels.named([target.group])[0]
+            target = replace(target, everybody=labels.population or target.everybody, group=group)
         self.__dict__.update(
+            given=given,
             likelihood=method,
             correction=correction,
             interval="simultaneous" if self.jointly else method.interval,
@@ -101,62 +121,73 @@ class ComparisonPlan(Plan):
             base_scale=base,
             link=LINKS[base],
             sigma=scale.sigma if isinstance(scale, StandardizedOption) else None,
+            target=target,
+            comparable=given if isinstance(given, ComparableOption) else None,
         )
+        self._bind()
         for refused, message in self.refusals():
             if refused:
                 raise UsageError(message)
-        _ = self.metric_requests
+
+    def _bind(self) -> None:
+        """The groups, the metrics and what is read for each, by the schema alone."""
+        source, schema, levels, numbers = self.source, self.source.schema, self.given, []
+        if self.comparable is not None:
+            factors = self.comparable.factors
+            numbers = [f for f in factors if isinstance(f, str) and f in schema and schema[f].is_numeric()]
+            levels = [factor for factor in factors if factor not in numbers] or None
+        grouping = source.grouping(self.groups, self.depth)
+        if levels is not None:
+            grouping = grouping.within(source.grouping(levels, argument="given"))
+        more: dict[str, str] = {f"given[{name!r}]": name for name in numbers}
+        keys = {}
+        if self.target.group is not None:
+            keys["reference"] = flag(belongs(self.target.group, grouping, source.schema))
+        if self.target.estimate is not None:
+            source.require(reference=self.target.estimate.influence)
+            more["influence"] = self.target.estimate.influence
+        measures, requests, counted = [], [], []
+        for metric in listed(self.metric):
+            bound = measure(
+                source,
+                metric,
+                grouping=grouping,
+                positive=self.positive,
+                outcome=self.outcome,
+                prediction=self.prediction,
+                score=self.score,
+            )
+            request = bound.request
+            if keys or more:
+                request = replace(request, keys={**request.keys, **keys}, numeric={**request.numeric, **more})
+            measures.append(bound)
+            requests.append(request)
+            counted += [] if self.by_row(bound) else [request]
+        self.__dict__.update(
+            numbers=tuple(numbers),
+            grouping=grouping,
+            measures=tuple(measures),
+            metric_requests=tuple(requests),
+            counted=tuple(counted),
+            shared=shared_cells(counted) if len(counted) > 1 else None,
+        )
 
     def refusals(self) -> Iterator[tuple[bool, str]]:
         target, link, tolerance, value = self.target, self.link, self.tolerance, self.target.value
-        binary = [measure.name for measure in self.measures if measure.binary]
-        real = [measure.name for measure in self.measures if not measure.binary]
-        refuse_percent(bool(binary) and not link.ratio, tolerance)
-        for both, first, second in self.conflicts():
-            yield both, f"{first} not available with {second}; leave one of them out."
-        if link.ratio:
-            require_ratio(link.name, tolerance)
-        if link.name == "odds_ratio" and real:
-            yield True, f"scale: 'odds_ratio' needs a 0/1 metric; {real[0]!r} is not one. Use 'ratio' or 'difference'."
-        if binary and value is not None:
-            yield not 0 <= value <= 1, f"reference: {value} cannot be a rate; {binary[0]!r} lies between 0 and 1."
-        yield (
-            self.sigma == "reference" and target.group is None,
-            "scale: standardized('reference') needs a reference group, such as reference={'race': 'White'}.",
-        )
-        yield (
-            self.sigma == "pooled" and target.group is None and target.to is not To.REST,
-            "scale: standardized('pooled') needs two groups; give reference='rest', or a group.",
-        )
-        yield (
-            self.given is not None and (target.to.is_value or target.to.best),
-            "given: needs people to compare with; give reference='rest', or a group such as {'race': 'White'}.",
-        )
-        yield (
-            self.jointly and self.comparable is not None,
-            "given: iso.comparable(...) is for iso.flag and iso.adverse_impact; certify compares within strata.",
-        )
-        shared = sorted({part.name for part in self.grouping.dimensions} & set(self.numbers))
-        yield (
-            len(shared) > 0,
-            f"given: {', '.join(repr(name) for name in shared)} makes the groups too; leave it out of one of the two.",
-        )
-
-    def conflicts(self) -> list[tuple[bool, str, str]]:
-        target, given, published, method = self.target, self.given is not None, self.plugged_in, self.likelihood
+        given, published, method = self.given is not None, self.plugged_in, self.likelihood
         estimate, best, standard = target.estimate is not None, target.to.best, self.sigma is not None
         corrected, several = self.correction in ("bartlett", "adjusted"), len(self.measures) > 1
-        functional = [measure for measure in self.measures if measure.functional]
-        special, not_mean, signed = bool(functional), "", False
-        if functional:
-            not_mean = f"{functional[0].name!r}, which is not a mean over rows"
-            signed = bool({"r2", "quantile"} & {measure.functional for measure in functional})
-        binary = [measure for measure in self.measures if measure.binary]
-        bound = "a tolerance, because one bound cannot show that a disparity is within it"
-        reference = f"reference={self.reference!r}"
-        by_method = published or method.kind == "eel" or corrected
-        return [
-            (self.interval == "one-sided" and self.tolerance is not None, "interval: 'one-sided' is", bound),
+        binary, real, special, not_mean, signed = "", "", False, "", False
+        for bound in self.measures:
+            binary, real = (binary or bound.name, real) if bound.binary else (binary, real or bound.name)
+            if bound.functional:
+                not_mean = not_mean or f"{bound.name!r}, which is not a mean over rows"
+                special, signed = True, signed or bound.functional in ("r2", "quantile")
+        refuse_percent(bool(binary) and not link.ratio, tolerance)
+        one_bound = "a tolerance, because one bound cannot show that a disparity is within it"
+        reference, by_method = f"reference={self.reference!r}", published or method.kind == "eel" or corrected
+        for both, first, second in (
+            (self.interval == "one-sided" and tolerance is not None, "interval: 'one-sided' is", one_bound),
             (best and self.adjust == "max-t", "adjust: 'max-t' is", reference),
             (published and best, "method: 'published' is", f"{reference}, an estimated choice"),
             (standard and bool(binary), "scale: 'standardized' is", "a 0/1 metric"),
@@ -168,22 +199,47 @@ class ComparisonPlan(Plan):
             (special and given, "given:", not_mean),
             (special and estimate, "reference: an Estimate is", not_mean),
             (special and corrected, "correction:", not_mean),
-            (signed and self.link.ratio, f"scale: {self.link.name!r} is", f"{not_mean} and can be negative"),
+            (signed and link.ratio, f"scale: {link.name!r} is", f"{not_mean} and can be negative"),
             (given and by_method, "given:", f"method={self.method}"),
             (given and several and self.comparable is None, "given:", "several metrics"),
             (corrected and self.source.designed, "correction:", "weight or cluster, which have their own law"),
-            (
-                corrected and estimate and target.joint and not self.jointly,
-                "correction:",
-                "an Estimate as reference",
-            ),
+            (corrected and estimate and target.joint and not self.jointly, "correction:", "an Estimate as reference"),
             (
                 target.joint and self.correction == "adjusted",
                 "correction: 'adjusted' is",
                 "an estimated reference; use 'bartlett'",
             ),
             (several and target.to.is_value, "reference: a number is", "several metrics"),
-        ]
+        ):
+            yield both, f"{first} not available with {second}; leave one of them out."
+        if link.ratio:
+            require_ratio(link.name, tolerance)
+        if link.name == "odds_ratio" and real:
+            yield True, f"scale: 'odds_ratio' needs a 0/1 metric; {real!r} is not one. Use 'ratio' or 'difference'."
+        if binary and value is not None:
+            yield not 0 <= value <= 1, f"reference: {value} cannot be a rate; {binary!r} lies between 0 and 1."
+        yield (
+            self.sigma == "reference" and target.group is None,
+            "scale: standardized('reference') needs a reference group, such as reference={'race': 'White'}.",
+        )
+        yield (
+            self.sigma == "pooled" and target.group is None and target.to is not To.REST,
+            "scale: standardized('pooled') needs two groups; give reference='rest', or a group.",
+        )
+        yield (
+            given and (target.to.is_value or best),
+            "given: needs people to compare with; give reference='rest', or a group such as {'race': 'White'}.",
+        )
+        yield (
+            self.jointly and self.comparable is not None,
+            "given: iso.comparable(...) is for iso.flag and iso.adverse_impact; certify compares within strata.",
+        )
+        dimensions = {part.name for part in self.grouping.dimensions} if self.numbers else set()
+        shared = sorted(dimensions.intersection(self.numbers))
+        yield (
+            len(shared) > 0,
+            f"given: {', '.join(map(repr, shared))} makes the groups too; leave it out of one of the two.",
+        )
 
     @property
     def side(self) -> Against:
@@ -203,86 +259,21 @@ class ComparisonPlan(Plan):
             return Hypothesis(low, high, self.side)
         return Hypothesis(low, high, self.outside)
 
-    @cached_property
-    def target(self) -> Reference:
-        """The reference; within strata, the population is the rest of each stratum."""
-        target = reference_of(self.reference, joint=not self.likelihood.published)
-        labels = self.source.labels
-        if self.given is not None and target.to is To.POPULATION:
-            target = replace(target, to=To.REST)
-        if labels.population:
-            target = replace(target, everybody=labels.population)
-        return target if target.group is None else replace(target, group=labels.named([target.group])[0])
-
     @property
     def plugged_in(self) -> bool:
         return not self.target.joint and self.target.to is not To.NUMBER
 
-    # What is read.
-
-    @property
-    def comparable(self) -> ComparableOption | None:
-        return self.given if isinstance(self.given, ComparableOption) else None
-
-    @cached_property
-    def numbers(self) -> tuple[str, ...]:
-        """The factors of comparable people that are numbers; the others are levels."""
-        schema, factors = self.source.schema, () if self.comparable is None else self.comparable.factors
-        return tuple(name for name in factors if isinstance(name, str) and name in schema and schema[name].is_numeric())
-
-    @cached_property
-    def grouping(self) -> Grouping:
-        grouping = self.source.grouping(self.groups, self.depth)
-        levels = (
-            self.given if self.comparable is None else [i for i in self.comparable.factors if i not in self.numbers]
-        )
-        if levels is None or (isinstance(levels, list) and not levels):
-            return grouping
-        return grouping.within(self.source.grouping(levels, argument="given"))
-
     @property
     def overlapping(self) -> bool:
         return len(list(self.grouping.subsets)) > 1
-
-    @cached_property
-    def measures(self) -> tuple[Measure, ...]:
-        roles = {"outcome": self.outcome, "prediction": self.prediction, "score": self.score}
-        return tuple(
-            measure(self.source, metric, grouping=self.grouping, positive=self.positive, **roles)
-            for metric in listed(self.metric)
-        )
-
-    @cached_property
-    def metric_requests(self) -> tuple[Request, ...]:
-        requests = [measure.request for measure in self.measures]
-        if self.target.group is not None:
-            condition = flag(belongs(self.target.group, self.grouping, self.source.schema))
-            requests = [replace(request, keys={**request.keys, "reference": condition}) for request in requests]
-        if self.target.estimate is not None:
-            influence = self.target.estimate.influence
-            self.source.require(reference=influence)
-            numeric = {"influence": influence}
-            requests = [replace(request, numeric={**request.numeric, **numeric}) for request in requests]
-        numbers = {f"given[{name!r}]": name for name in self.numbers}
-        return tuple(replace(request, numeric={**request.numeric, **numbers}) for request in requests)
 
     def by_row(self, measure: Measure) -> bool:
         """Whether values are needed row by row; counts are enough for a 0/1 metric with a plain reference."""
         return measure.by_row or self.target.to is To.ESTIMATE or self.comparable is not None
 
     @property
-    def counted(self) -> tuple[Request, ...]:
-        pairs = zip(self.measures, self.metric_requests, strict=True)
-        return tuple(request for measure, request in pairs if not self.by_row(measure))
-
-    @cached_property
-    def shared(self) -> Request | None:
-        """One request for all metrics that need counts, if one pass can serve them."""
-        return shared_cells(self.counted)
-
-    @property
     def one_pass(self) -> bool:
-        return self.shared is not None and not any(map(self.by_row, self.measures))
+        return self.shared is not None and len(self.counted) == len(self.measures)
 
     @property
     def side_by_side(self) -> bool:
@@ -295,35 +286,43 @@ class ComparisonPlan(Plan):
             return ()
         return self.counted if self.shared is None else (self.shared,)
 
-    def solver(self, sums: MetricRows, rng: np.random.Generator) -> Solver:
-        """The likelihoods of one metric's groups; a joint test corrects its own statistic, not those of the groups."""
-        values = sums.value if sums.inside is None else sums.value[sums.inside]
-        name, method = sums.measure.name, self.likelihood
-        if self.link.ratio and not sums.binary and values.size and (least := float(values.min())) < 0:
-            raise UsageError(
-                f"scale: {self.scale!r} needs values that are never negative; {name!r} goes down to {least:g}. Use "
-                "scale='difference'."
-            )
-        if self.sigma == "reference" and not np.ptp(sums.value[sums.in_reference]):
-            raise UsageError(
-                f"scale: {name!r} is the same in every row of {self.target.group}, whose standard deviation is 0. Use "
-                "scale='standardized'."
-            )
+    def compare(self, rows: Sequence[MetricRows], rng: np.random.Generator) -> list[Comparison]:
+        """The groups of all metrics; a joint test corrects its own statistic, not those of the groups."""
+        method, start = self.likelihood, 0
         as_published = method.published and self.target.to is To.NUMBER
-        return Solver(
-            sums,
-            self.target,
-            method.kind,
-            None if self.jointly else self.correction,
-            method.resamples,
-            rng,
-            self.min_size,
-            self.link,
-            self.base_scale,
-            self.sigma,
-            scored=method.correction == "auto" and method.kind == "el" and not as_published,
-            model="" if self.comparable is None else self.comparable.model,
-        ).with_sides()
+        options: dict[str, Any] = {
+            "reference": self.target,
+            "method": method.kind,
+            "correction": None if self.jointly else self.correction,
+            "resamples": method.resamples,
+            "rng": rng,
+            "min_size": self.min_size,
+            "link": self.link,
+            "scale": self.base_scale,
+            "sigma": self.sigma,
+            "scored": method.correction == "auto" and method.kind == "el" and not as_published,
+            "model": "" if self.comparable is None else self.comparable.model,
+        }
+        parts = []
+        for sums in rows:
+            values, name = sums.value if sums.inside is None else sums.value[sums.inside], sums.measure.name
+            if self.link.ratio and not sums.binary and values.size and (least := float(values.min())) < 0:
+                raise UsageError(
+                    f"scale: {self.scale!r} needs values that are never negative; {name!r} goes down to {least:g}. "
+                    "Use scale='difference'."
+                )
+            if self.sigma == "reference" and not np.ptp(sums.value[sums.in_reference]):
+                raise UsageError(
+                    f"scale: {name!r} is the same in every row of {self.target.group}, whose standard deviation is 0. "
+                    "Use scale='standardized'."
+                )
+            options["terms"] = None if sums.factors is None else Terms.of_factors(*sums.factors, sums.mass)
+            for partition, size in zip(sums.partitions, sums.sizes, strict=True):
+                places = slice(start, start + size.size)
+                part = Comparison(sums=sums, partition=partition, size=size, places=places, **options)
+                parts.append(part.prepared())
+                start = places.stop
+        return parts
 
     def described(self) -> dict[str, Any]:
         """The fields of the result that follow from the call."""
@@ -449,18 +448,18 @@ def names_of(columns: Mapping[str, Any], which: npt.ArrayLike) -> tuple[str, ...
 
 
 def common(
-    record: Callable[..., Provenance], plan: ComparisonPlan, solvers: Sequence[Solver], *, random: bool
+    record: Callable[..., Provenance], plan: ComparisonPlan, parts: Sequence[Comparison], *, random: bool
 ) -> dict[str, Any]:
     """The fields of both results that do not depend on decisions; ``random``: whether anything was drawn."""
-    gaps: Gaps | Widest | None = Gaps(solvers, plan.alpha) if plan.given is None or plan.jointly else None
-    used = solvers[0].sums.used
+    gaps: Gaps | Widest | None = Gaps(parts, plan.alpha) if plan.given is None or plan.jointly else None
     dropped: dict[str, int] = {}
-    counted = {"size": solvers[0].sums.rows}
-    for solver in solvers:
-        counted[solver.sums.measure.name] = solver.sums.used
-        used = used if len(solvers) == 1 else max(used, solver.sums.rows)
-        dropped |= solver.sums.dropped
-        if isinstance(gaps, Gaps) and (plan.by_row(solver.sums.measure) or solver.sums.design is not None):
+    used, counted = parts[0].sums.used, {"size": parts[0].sums.rows}
+    for _, each in by_metric(parts):
+        sums = each[0].sums
+        counted[sums.measure.name] = sums.used
+        used = used if len(plan.measures) == 1 else max(used, sums.rows)
+        dropped |= sums.dropped
+        if isinstance(gaps, Gaps) and (plan.by_row(sums.measure) or sums.design is not None):
             gaps = gaps.widest  # later it would need the rows
     return {
         "provenance": record(rows=used, dropped=dropped, random=random, counted=counted),

@@ -16,7 +16,7 @@ from isonomy.frames.proxies import proxy_of
 from isonomy.groups import proxy_words, words
 from isonomy.groups.disparities import MOST_GROUPS, ComparisonPlan, Given, GroupEvidence, common, names_of, read
 from isonomy.groups.likelihood import comparison
-from isonomy.groups.likelihood.comparison import Solver
+from isonomy.groups.likelihood.comparison import Comparison
 from isonomy.groups.likelihood.lines import MetricRows
 from isonomy.groups.likelihood.profile import Corrected, OnScale
 from isonomy.groups.likelihood.strata import SHOWN, account_for_strata
@@ -200,13 +200,13 @@ def flag(
     if isinstance(plan, ProxyPlan):
         return FlagResult(**flag_columns(plan, record))
     rows_read = read(plan)
-    solvers = [plan.solver(part, rng) for part in rows_read]
-    columns, tests = estimate(solvers, plan)
+    parts = plan.compare(rows_read, rng)
+    columns, tests = estimate(parts, plan)
     columns |= decide(columns, tests, plan)
     random = plan.adjust == "max-t" or (plan.correction == "bartlett" and plan.target.joint)
     return FlagResult(
         **columns,
-        **common(record, plan, solvers, random=random),
+        **common(record, plan, parts, random=random),
         null=words.null(plan),
         notes=notes(columns, tests, plan, rows_read),
         null_low=plan.hypothesis.low,
@@ -295,7 +295,7 @@ class FlagPlan(ComparisonPlan):
 OVERWHELMING, ROOT = 1e-3, 8.0
 
 
-def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str, Any], dict[str, Any]]:
+def estimate(parts: Sequence[Comparison], plan: ComparisonPlan) -> tuple[dict[str, Any], dict[str, Any]]:
     """Compare each group with its reference and test it, for all metrics; NaN for groups that are not tested.
 
     Returns the columns of the evidence, and facts that only decisions need: ``tested`` groups; tests of the ``same``
@@ -304,79 +304,74 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
     treated ``otherwise``; and p-values ``drawn`` (draws x groups) under the null hypotheses with their dependence, if
     the adjustment needs them.
     """
-    totals = comparison.combined_spread(solvers) if plan.source.designed else None
+    totals = comparison.combined_spread(parts) if plan.source.designed else None
     if totals is not None:
-        comparison.mark_few_clusters(solvers, totals)
-    plain = comparison.likelihoods(solvers)
-    same = comparison.same_hypotheses(solvers, plan.hypothesis)
-    among = 1 if plan.adjust == "none" else np.unique(same[plain.tested]).size
-    moments = comparison.moments(solvers, plain.tested, plan.alpha, among)
-    skewed = plain.tested & too_skewed(moments.third, moments.variance, plan.alpha, among)
-    bent = (skewed & moments.bend.trusted) | (plain.tested & moments.bend.few)
-    skewed = plain.tested & (skewed & ~moments.bend.trusted | moments.lacking)
-    reference = comparison.stacked(solvers, "reference")
+        comparison.mark_few_clusters(parts, totals)
+    plain, null, given = comparison.likelihoods(parts), plan.hypothesis, plan.given is not None
+    tested, same = plain.tested, comparison.same_hypotheses(parts, null)
+    among = 1 if plan.adjust == "none" else np.unique(same[tested]).size
+    moments = comparison.moments(parts, tested, plan.alpha, among)
+    skewed = tested & too_skewed(moments.third, moments.variance, plan.alpha, among)
+    bent = (skewed & moments.bend.trusted) | (tested & moments.bend.few)
+    skewed = tested & (skewed & ~moments.bend.trusted | moments.lacking)
+    excess, level = np.where(bent, moments.bend[:2], 0.0)
     plain = effects = replace(plain, df=moments.df)
     design, law = None, None
     if totals is not None:
-        law = comparison.law_of_design(solvers, totals)
+        law = comparison.law_of_design(parts, totals)
         effects, design = effects if plan.target.to.best else plain.under(law), totals.effect(law)
-    tested, disparity, error = effects.tested, effects.value, effects.standard_error
+    disparity, error = effects.value, effects.standard_error
 
-    def judged(parts: Effect) -> Effect:
-        excess, level = (np.where(bent, part, 0.0) for part in moments.bend[:2])
-        return Bent(parts, excess, level) if bent.any() else parts
+    def judged(effect: Effect) -> Effect:
+        return Bent(effect, excess, level) if bent.any() else effect
 
-    status = comparison.stacked(solvers, "status")
+    status = comparison.stacked(parts, "status")
     statistic, pvalue = np.full((2, tested.size), np.nan)
     otherwise: FloatArray | None = None
     drawn: tuple[FloatArray, ...] = ()
-    side: Alternative = "two-sided"
-    if plan.hypothesis is not None:
-        side = plan.hypothesis.side
-        statistic, pvalue = np.where(tested, judged(effects).test(plan.hypothesis), np.nan)
+    side: Alternative = "two-sided" if null is None else null.side
+    if null is not None:
+        statistic, pvalue = np.where(tested, judged(effects).test(null), np.nan)
         pvalue[np.isnan(statistic)] = np.nan
     if isinstance(plan, FlagPlan):
-        other = None if plan.given is not None else comparison.treated_otherwise(solvers, plain)
+        other = None if given else comparison.treated_otherwise(parts, plain)
         otherwise = None if other is None else np.where(tested, judged(other).test(plan.hypothesis)[1], np.nan)
-        drawn = _draws(solvers, plan, disparity, error, tested)
+        if plan.adjust == "max-t" and not plan.target.to.best:
+            drawn = comparison.max_t_draws(parts, plan.hypothesis, effects)
+        elif plan.adjust == "bh" and plan.sigma is None and plan.dependent and not plan.target.to.best:
+            drawn = comparison.rate_draws(parts, plan.hypothesis, effects, alpha=plan.alpha, one_pass=plan.one_pass)
     # Two groups that share one hypothesis still have two intervals.
     low, high = judged(effects).limits(plan.alpha, plan.interval, side, int(tested.sum()))
-    groups: list[Group] = []
-    which: list[int] = []  # the metric of each line
-    for i, solver in enumerate(solvers):
-        for partition in solver.sums.partitions:
-            groups += partition.groups
-        which += [i] * (len(groups) - len(which))
+    groups = [group for part in parts for group in part.partition.groups]
     uncorrected = []
-    for where, part in plain.parts:
-        inner = part
+    for where, inner in plain.parts:
         while isinstance(inner, (Rescaled, OnScale)):
             inner = inner.inner
         if design is None:
             skewed[where] |= inner.lopsided(plan.alpha, among)
         if isinstance(inner, Corrected):
             uncorrected += [str(groups[i]) for i in where[np.isnan(inner.factor)]]
-    if plan.hypothesis is not None and design is None and plan.link.equal == 0:
+    if null is not None and design is None and plan.link.equal == 0 and skewed.any():
         with np.errstate(all="ignore"):
             widened = Wald(disparity, error / np.sqrt(moments.narrow), effects.df)
-            largest = np.maximum(pvalue, widened.test(plan.hypothesis)[1])
+            largest = np.maximum(pvalue, widened.test(null)[1])
             skewed &= ~(largest <= OVERWHELMING * plan.alpha / max(among, 1) ** ROOT)
     # One hypothesis has one answer: the clusters of two groups may hide the skewness of one of them.
-    skewed = plain.tested & np.isin(same, same[skewed])
-    facts = [
-        (m.name, m.binary, kind in RATES, kind in ERRORS)
-        for m, kind in zip(plan.measures, listed(plan.metric), strict=True)
-    ]
-    metrics, binary, shares, errors = np.array(facts, dtype=object)[which].T
-    binary = binary.astype(bool)
-    effect = np.ones(disparity.shape) if law is None else law.effect
+    skewed = tested & np.isin(same, same[skewed])
+    metrics: list[tuple[object, ...]] = []
+    for (places, _), measure, kind in zip(comparison.by_metric(parts), plan.measures, listed(plan.metric), strict=True):
+        metrics += [(measure.name, measure.binary, kind in RATES, kind in ERRORS)] * (places.stop - places.start)
+    names, binary, shares, errors = np.array(metrics, dtype=object).T
+    binary, shared = binary.astype(bool), shares.astype(bool)
+    reference = comparison.stacked(parts, "reference_value")
+    spread_out = [part.means.variance[: part.groups] for part in parts]
     columns: dict[str, Any] = {
-        "metrics": tuple(metrics),
+        "metrics": tuple(names),
         "shares": tuple(shares),
         "groups": tuple(groups),
-        "size": comparison.stacked(solvers, "size"),
-        "n": comparison.stacked(solvers, "rows"),
-        "estimate": comparison.stacked(solvers, "estimate"),
+        "size": comparison.stacked(parts, "size"),
+        "n": comparison.stacked(parts, "rows"),
+        "estimate": comparison.stacked(parts, "estimate"),
         "reference_value": reference,
         "disparity": disparity,
         "standard_error": error,
@@ -386,23 +381,21 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
         "pvalue": pvalue,
         "status": status,
         "design": design,
-        "sigma_value": None if plan.sigma is None else np.concatenate([part.deviations() for part in solvers]),
-        "planning_error": comparison.planning_error(solvers, disparity, error, tested, effect, binary),
-        "planning_rate": np.where(binary & (plan.given is None), reference, np.nan),
+        "sigma_value": None if plan.sigma is None else np.concatenate([part.deviations() for part in parts]),
+        "planning_error": comparison.planning_error(
+            parts, effects, np.ones(tested.size) if law is None else law.effect, binary
+        ),
+        "planning_rate": np.where(binary & (not given), reference, np.nan),
         "planning_df": moments.df if law is None else law.df,
-        "variance": None if all(shares) or any(m.functional for m in plan.measures) else _variance(solvers),
+        "variance": None if all(shares) or any(m.functional for m in plan.measures) else np.concatenate(spread_out),
     }
-    if plan.comparable is not None:
-        columns |= _account_for_factors(solvers, plan.alpha)
-    elif plan.given is not None:
-        columns |= account_for_strata(solvers[0].sums, plan.base_scale, plan.alpha)
-    if plan.given is None:
-        columns["estimate_low"], columns["estimate_high"] = comparison.metric_limits(solvers, plan.alpha)
-    else:
-        columns |= {
+    if given:
+        columns |= _accounts(parts, plan) | {
             "deviations": np.where(tested, judged(effects).root(plan.link.equal), np.nan),
-            "shortfall": np.where(shares.astype(bool), (reference - columns["estimate"]) * columns["n"], np.nan),
+            "shortfall": np.where(shared, (reference - columns["estimate"]) * columns["n"], np.nan),
         }
+    else:
+        columns["estimate_low"], columns["estimate_high"] = comparison.metric_limits(parts, plan.alpha)
     tests = {
         "tested": tested,
         "status": status,
@@ -418,38 +411,17 @@ def estimate(solvers: Sequence[Solver], plan: ComparisonPlan) -> tuple[dict[str,
     return columns, tests
 
 
-def _account_for_factors(solvers: Sequence[Solver], alpha: float) -> dict[str, Any]:
-    parts = [
-        side.comparable.account(solver.link, solver.sums.design, alpha)
-        for solver in solvers
-        for side in solver.sides
-        if side.comparable is not None
+def _accounts(parts: Sequence[Comparison], plan: ComparisonPlan) -> dict[str, Any]:
+    """The columns about the factors: of strata, or of comparable people, where some metrics have more than others."""
+    if plan.comparable is None:
+        return account_for_strata(parts[0].sums, plan.base_scale, plan.alpha)
+    accounts = [
+        (part.comparable.account(part.link, part.sums.design, plan.alpha), np.full(part.groups, np.nan))
+        for part in parts
+        if part.comparable is not None
     ]
-    blank = [np.full(part["lacking"].size, np.nan) for part in parts]
-    names = dict.fromkeys(name for part in parts for name in part)
-    return {
-        name: np.concatenate([part.get(name, nothing) for part, nothing in zip(parts, blank, strict=True)])
-        for name in names
-    }
-
-
-def _variance(solvers: Sequence[Solver]) -> FloatArray:
-    sides = (side for solver in solvers for side in solver.sides)
-    return np.concatenate([side.means.variance[: side.status.size] for side in sides])
-
-
-def _draws(
-    solvers: Sequence[Solver], plan: FlagPlan, disparity: FloatArray, error: FloatArray, tested: BoolArray
-) -> tuple[FloatArray, ...]:
-    """P-values of all groups under their null hypotheses, if the adjustment depends on their dependence."""
-    if plan.target.to.best:
-        return ()
-    if plan.adjust == "max-t":
-        return comparison.max_t_draws(solvers, plan.hypothesis, disparity, error, tested)
-    if plan.adjust != "bh" or plan.sigma is not None or not plan.dependent:
-        return ()
-    null, alpha, one_pass = plan.hypothesis, plan.alpha, len(solvers) == 1 or plan.one_pass
-    return comparison.rate_draws(solvers, null, disparity, error, tested, alpha=alpha, one_pass=one_pass)
+    names = dict.fromkeys(name for account, _ in accounts for name in account)
+    return {name: np.concatenate([account.get(name, blank) for account, blank in accounts]) for name in names}
 
 
 # ---- decide
@@ -469,7 +441,7 @@ def decide(columns: Mapping[str, Any], tests: Mapping[str, Any], plan: FlagPlan)
     lower = tests["errors"] if plan.better is None else plan.better == "lower"
     better = plan.hypothesis.direction(columns["disparity"]) * np.where(lower, -1.0, 1.0)
     direction = np.where(better > 0, words.FAVORED, words.DISFAVORED)
-    unrecorded = np.array([any(value is None for _, value in group.items) for group in columns["groups"]], dtype=bool)
+    unrecorded = np.array([None in dict(group.items).values() for group in columns["groups"]], dtype=bool)
     direction[unrecorded | (np.array(shown.verdicts, dtype=object) != Verdict.VIOLATION)] = ""
     return {
         "adjusted_pvalue": adjusted,

@@ -15,6 +15,7 @@ from isonomy.results import Note, phrases, register
 from isonomy.results.columns import cell_text
 
 if TYPE_CHECKING:
+    from isonomy.frames.metrics import Measure
     from isonomy.groups.certify import CertifyResult
     from isonomy.groups.disparities import ComparisonPlan, GroupEvidence
     from isonomy.groups.flag import FlagPlan, FlagResult
@@ -78,9 +79,9 @@ def reference(target: Reference) -> str:
     return people.get(target.to, str(target.group) if target.group is not None else f"the {target.to} group")
 
 
-def metric_nouns(metrics: Iterable[str]) -> str:
+def metric_nouns(metrics: Iterable[Measure]) -> str:
     """The metrics as nouns: 'true positive rate and false positive rate', 'share approved'."""
-    nouns = list(dict.fromkeys(map(phrases.noun, metrics)))
+    nouns = list(dict.fromkeys(map(phrases.noun, map(attrgetter("name"), metrics))))
     return phrases.listed(nouns, limit=len(nouns))
 
 
@@ -120,7 +121,7 @@ def null(plan: FlagPlan) -> str:
         claim = f"{measured} {verbs[alternative]} {_amount(low, share)}"
     else:
         claim = f"{measured} lies between {_amount(low, share)} and {_amount(high, share)}"
-    where = f" and each metric ({_metrics(plan)})" if len(plan.measures) > 1 else ""
+    where = f" and each metric ({metric_nouns(plan.measures)})" if len(plan.measures) > 1 else ""
     return f"For each group{where}, its {claim}{among}."
 
 
@@ -128,20 +129,16 @@ def joint_null(plan: ComparisonPlan, groups: int, null: float | None) -> str:
     """The null hypothesis about all groups; ``null`` is None if it differs between groups."""
     several, (measured, equal, share, among) = len(plan.measures) > 1, _compared(plan)
     everywhere = f"In all {counted(groups, several)} at once" if groups > 1 else "In the one group tested"
-    listed = f" ({_metrics(plan)})" if several else ""
+    listed = f" ({metric_nouns(plan.measures)})" if several else ""
     if equal and null == 0:
         return f"{everywhere}{listed}, the {equal.format('equals')}{among}."
     value = "has the value given" if null is None else f"equals {_amount(null, share)}"
     return f"{everywhere}{listed}, {measured} {value}{among}."
 
 
-def _metrics(plan: ComparisonPlan) -> str:
-    return metric_nouns(map(attrgetter("name"), plan.measures))
-
-
 def _compared(plan: ComparisonPlan) -> tuple[str, str, bool, str]:
     """What a disparity is; 'selection rate {} that of the population' for differences; if it is in points; for whom."""
-    names, value = "value" if len(plan.measures) > 1 else _metrics(plan), plan.target.to.is_value
+    names, value = "value" if len(plan.measures) > 1 else metric_nouns(plan.measures), plan.target.to.is_value
     other = reference(plan.target)
     measured = comparison(names, other, plan.base_scale, value=value, sigma=plan.sigma)
     plain = plan.base_scale == "difference" and plan.sigma is None

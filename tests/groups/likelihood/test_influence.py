@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from isonomy.frames import Group, Partition
-from isonomy.groups.likelihood.comparison import Solver
+from isonomy.groups.likelihood.comparison import Comparison
 from isonomy.groups.likelihood.lines import MetricRows
 from isonomy.groups.options import Reference, To
 from isonomy.numerics.arrays import FloatArray
@@ -38,8 +38,10 @@ def test_influence_is_the_derivative_in_the_mass(reference: Reference) -> None:
     sums = MetricRows(
         False, VALUE, MASS, measure=measure, partitions=(partition,), sizes=sizes, rows=40, used=40, **common
     )
-    solver = Solver(sums, reference, "el", None, 100, np.random.default_rng(0), 1).with_sides()
-    values = solver.influence(solver.sides[0]).dense()
+    options: dict[str, Any] = {"method": "el", "correction": None, "resamples": 100, "rng": RNG, "min_size": 1}
+    options |= {"size": sizes[0], "places": slice(0, 3)}
+    part = Comparison(sums=sums, partition=partition, reference=reference, **options).prepared()
+    values = part.influence().dense()
     step = 1e-6
     for row in range(0, 40, 7):
         more = MASS.copy()

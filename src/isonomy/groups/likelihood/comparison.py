@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, partial
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -39,7 +40,6 @@ from isonomy.groups.likelihood.profile import (
     fewest_cases,
     gathered,
     odds_in_whole,
-    plugged,
 )
 from isonomy.groups.likelihood.regression import Comparable, Terms, compare_groups
 from isonomy.groups.likelihood.strata import CROWDED, Scale, Strata, Stratified, StratifiedLines, strata_influence
@@ -102,28 +102,118 @@ def pair_effect(
         return np.where(assumed > 0, actual / assumed, (totals.squared_mass / totals.mass)[first]), totals
 
 
-class Side(NamedTuple):
-    """The groups of one partition, their references and what can be tested.
+# What is not read yet.
+UNREAD = Binary([], [])
+_unread: Any = partial(np.empty, 0)
 
-    ``means`` has one more group for all other rows, so that a group and its rest are all rows; ``mass`` and ``share``
-    are the weight of each group, and its share of them. Within strata, and among comparable people, ``estimate`` and
-    ``reference`` are adjusted. A
-    metric that is not a mean over rows has its ``evaluations``, and those of the references it is compared ``against``.
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Comparison:
+    """The groups of one partition by one metric, their references, what can be tested, and by which likelihood.
+
+    ``places`` are those of the groups among all groups of all metrics. What `prepared` reads from the rows: the
+    ``rows``, ``mass`` and ``share`` of each group; ``means``, with one more group for all other rows, so that a group
+    and its rest are all rows; and the ``estimate`` of each group with the value of its reference, both adjusted within
+    strata and among comparable people. A metric that is not a mean over rows has its ``evaluations``, and those of the
+    references it is compared ``against``.
     """
 
+    sums: MetricRows
     partition: Partition
     size: FloatArray
-    rows: FloatArray
-    mass: FloatArray
-    share: FloatArray
-    means: Binary | Real
-    status: ObjectArray
-    estimate: FloatArray
-    reference: FloatArray
+    reference: Reference
+    method: str
+    correction: str | None
+    resamples: int
+    rng: np.random.Generator
+    min_size: int
+    places: slice
+    link: Link = IDENTITY
+    scale: Scale = "difference"
+    sigma: Sigma | None = None
+    scored: bool = False
+    model: str = ""
+    terms: Terms | None = None
+    rows: FloatArray = field(default_factory=_unread)
+    mass: FloatArray = field(default_factory=_unread)
+    share: FloatArray = field(default_factory=_unread)
+    means: Binary | Real = UNREAD
+    status: ObjectArray = field(default_factory=_unread)
+    estimate: FloatArray = field(default_factory=_unread)
+    reference_value: FloatArray = field(default_factory=_unread)
     strata: Strata | None = None
     evaluations: tuple[Evaluation, ...] = ()
     against: tuple[Evaluation, ...] = ()
     comparable: Comparable | None = None
+
+    def prepared(self) -> Comparison:
+        sums, reference, link, counts = self.sums, self.reference, self.link, self.sums.counts
+        groups, n = self.groups, self.partition.sum(counts)
+        evaluations: tuple[Evaluation, ...] = ()
+        if not sums.measure.functional:
+            means = sums.means(self.codes, groups + 1)
+        else:  # means of value + influence
+            lines = np.zeros(self.codes.size)
+            evaluations = tuple(sums.evaluate(self.codes == group) for group in range(groups + 1))
+            for part in evaluations:
+                lines[part.lines] = np.nan_to_num(part.value) + part.influence
+            means = Real(Ragged.from_codes(self.codes, groups + 1, lines, weights=sums.weight))
+        status = np.full(groups, Status.OK, dtype=object)
+        status[means.variance[:groups] <= 0] = Status.CONSTANT
+        status[n < self.min_size] = Status.TOO_SMALL
+        if reference.to in (To.POPULATION, To.REST):
+            weighing = counts * (sums.mass > 0)  # rows without weight are not compared with
+            status[self.partition.sum(weighing) == weighing.sum()] = Status.REFERENCE
+        elif reference.to.best:
+            if int(able_groups(status).sum()) < 2:
+                status[status == Status.OK] = Status.REFERENCE
+        elif sums.in_reference is not None:
+            chosen = counts * sums.in_reference
+            status[(self.partition.sum(chosen) == n) & (n == chosen.sum())] = Status.REFERENCE
+        against = self._evaluated_references() if evaluations else ()
+        values = self._reference_values(means, able_groups(status), against)
+        status[able_groups(status) & ~link.comparable(values)] = Status.ZERO_BASELINE
+        if evaluations:
+            undefined = np.array([np.isnan(part.value) for part in evaluations[:groups]])
+            status[able_groups(status) & (undefined | np.isnan(values))] = Status.UNSUPPORTED
+            for group in np.flatnonzero(status == Status.OK) if self.lawful else ():
+                other = against[group].measured() if against else None
+                if evaluations[group].measured().events(other) < EVENTS:
+                    status[group] = Status.FEW_EVENTS
+        mass = means.n[:groups]
+        status[mass == 0] = Status.EMPTY
+        columns = {"rows": n, "mass": mass, "share": mass / max(means.n.sum(), 1e-300), "means": means}
+        ready = replace(self, **columns, status=status, evaluations=evaluations, against=against)
+        able = able_groups(status)
+        if self.terms is not None:
+            people = None if reference.to is To.REST else sums.in_reference
+            people_of = self.terms, self.partition, sums.value, sums.mass, people, able
+            fitted = compare_groups(*people_of, binary=sums.binary, model=self.model)
+            for place, pair in enumerate(fitted.pairs):
+                if able[place] and pair.status is not Status.OK:
+                    status[place] = pair.status
+            return replace(ready, estimate=fitted.means[0], reference_value=fitted.means[1], comparable=fitted)
+        if sums.strata is None:
+            return replace(ready, estimate=means.mean[:groups], reference_value=values)
+        pairs = StratifiedLines.of_groups(sums, self.partition).strata
+        mine, theirs = pairs.adjusted(self.scale)
+        status[able & ~link.comparable(theirs)] = Status.ZERO_BASELINE
+        # Only rows in strata with two sides count, on either side.
+        shared = [pairs.total(rows * pairs.informative) for rows in (pairs.n1, pairs.n0)]
+        unsupported = (np.minimum(*shared) < self.min_size) | (pairs.total(pairs.weight) == 0)
+        if sums.design is not None:
+            unsupported |= pairs.crowding(self.scale) > CROWDED
+        status[able & unsupported] = Status.UNSUPPORTED
+        return replace(ready, estimate=mine, reference_value=theirs, strata=pairs)
+
+    @property
+    def groups(self) -> int:
+        return len(self.partition.groups)
+
+    @property
+    def codes(self) -> IntArray:
+        """The group of each line, with one more for the others."""
+        return np.where(self.partition.codes < 0, self.groups, self.partition.codes)
 
     @property
     def tested(self) -> IntArray:
@@ -131,115 +221,40 @@ class Side(NamedTuple):
         return np.flatnonzero(able_groups(self.status) if isinstance(self.means, Binary) else self.status == Status.OK)
 
     @property
-    def units(self) -> Units:
-        """The units in which groups that are means of value + influence are compared."""
-        n, mean, variance = (part[self.means.n > 0] for part in (self.means.n, self.means.mean, self.means.variance))
-        spread = float(np.sqrt(np.average(variance, weights=n)))
-        return Units.spanning(float(np.average(mean, weights=n)), spread)
+    def design(self) -> Design:
+        """The design of the rows, or that of independent rows without weights."""
+        sums = self.sums
+        return sums.design or Design(sums.mass, sums.mass, sums.mass, sums.counts, None)
 
+    @property
+    def automatic(self) -> bool:
+        """Whether small groups are corrected; a plugged-in reference is the published statistic, unchanged."""
+        return self.scored and (self.reference.joint or self.reference.to is To.NUMBER)
 
-def _referents(sums: MetricRows, reference: Reference, group: BoolArray) -> BoolArray:
-    if reference.to is To.REST:
-        return ~group
-    return np.ones_like(group) if sums.in_reference is None else sums.in_reference
+    @property
+    def lawful(self) -> bool:
+        """Whether a metric that is not a mean has its law for small groups; that of a design is another."""
+        return bool(self.sums.measure.functional) and self.scored and self.sums.design is None
 
+    @property
+    def welch(self) -> bool:
+        """Whether T of these groups, which are not 0/1, is compared with F on Welch's degrees of freedom."""
+        return self.automatic and not self.sums.binary and self.sums.design is None
 
-def _design(sums: MetricRows) -> Design:
-    """The design of the rows, or that of independent rows without weights."""
-    return sums.design or Design(sums.mass, sums.mass, sums.mass, sums.counts, None)
+    # What groups are compared with.
 
+    def _referents(self, group: BoolArray) -> BoolArray:
+        if self.reference.to is To.REST:
+            return ~group
+        return np.ones_like(group) if self.sums.in_reference is None else self.sums.in_reference
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Solver:
-    sums: MetricRows
-    reference: Reference
-    method: str
-    correction: str | None
-    resamples: int
-    rng: np.random.Generator
-    min_size: int
-    link: Link = IDENTITY
-    scale: Scale = "difference"
-    sigma: Sigma | None = None
-    scored: bool = False
-    model: str = ""
-    terms: Terms | None = None
-    sides: Sequence[Side] = field(default_factory=list)
-
-    def with_sides(self) -> Solver:
-        factors = self.sums.factors
-        terms = None if factors is None else Terms.of_factors(*factors, self.sums.mass)
-        ready = replace(self, terms=terms)
-        return replace(ready, sides=list(map(ready._side, self.sums.partitions, self.sums.sizes)))
-
-    def _side(self, partition: Partition, size: FloatArray) -> Side:
-        sums, reference, link, counts = self.sums, self.reference, self.link, self.sums.counts
-        groups, n = len(partition.groups), partition.sum(counts)
-        codes = np.where(partition.codes < 0, groups, partition.codes)
-        evaluations: tuple[Evaluation, ...] = ()
-        if not sums.measure.functional:
-            means = sums.means(codes, groups + 1)
-        else:  # means of value + influence
-            lines = np.zeros(codes.size)
-            evaluations = tuple(sums.evaluate(codes == group) for group in range(groups + 1))
-            for part in evaluations:
-                lines[part.lines] = np.nan_to_num(part.value) + part.influence
-            means = Real(Ragged.from_codes(codes, groups + 1, lines, weights=sums.weight))
-        status = np.full(groups, Status.OK, dtype=object)
-        status[means.variance[:groups] <= 0] = Status.CONSTANT
-        status[n < self.min_size] = Status.TOO_SMALL
-        if reference.to in (To.POPULATION, To.REST):
-            weighing = counts * (sums.mass > 0)  # rows without weight are not compared with
-            status[partition.sum(weighing) == weighing.sum()] = Status.REFERENCE
-        elif reference.to.best:
-            if int(able_groups(status).sum()) < 2:
-                status[status == Status.OK] = Status.REFERENCE
-        elif sums.in_reference is not None:
-            chosen = counts * sums.in_reference
-            status[(partition.sum(chosen) == n) & (n == chosen.sum())] = Status.REFERENCE
-        against = self._evaluated_references(codes, groups) if evaluations else ()
-        values = self._reference_values(means, able_groups(status), against)
-        status[able_groups(status) & ~link.comparable(values)] = Status.ZERO_BASELINE
-        if evaluations:
-            undefined = np.array([np.isnan(part.value) for part in evaluations[:groups]])
-            status[able_groups(status) & (undefined | np.isnan(values))] = Status.UNSUPPORTED
-            if self.lawful:
-                for group in np.flatnonzero(status == Status.OK):
-                    other = against[group].measured() if against else None
-                    if evaluations[group].measured().events(other) < EVENTS:
-                        status[group] = Status.FEW_EVENTS
-        mass = means.n[:groups]
-        status[mass == 0] = Status.EMPTY
-        columns = partition, size, n, mass, mass / max(means.n.sum(), 1e-300), means, status
-        if self.terms is not None:
-            able, people = able_groups(status), None if reference.to is To.REST else sums.in_reference
-            fitted = compare_groups(
-                self.terms, partition, sums.value, sums.mass, people, able, binary=sums.binary, model=self.model
-            )
-            for place, pair in enumerate(fitted.pairs):
-                if able[place] and pair.status is not Status.OK:
-                    status[place] = pair.status
-            return Side(*columns, fitted.means[0], fitted.means[1], comparable=fitted)
-        if sums.strata is None:
-            return Side(*columns, means.mean[:groups], values, None, evaluations, against)
-        pairs = StratifiedLines.of_groups(sums, partition).strata
-        adjusted, able = pairs.adjusted(self.scale), able_groups(status)
-        status[able & ~link.comparable(adjusted[1])] = Status.ZERO_BASELINE
-        # Only rows in strata with two sides count, on either side.
-        shared = [pairs.total(rows * pairs.informative) for rows in (pairs.n1, pairs.n0)]
-        status[able & (np.minimum(*shared) < self.min_size)] = Status.UNSUPPORTED
-        status[able & (pairs.total(pairs.weight) == 0)] = Status.UNSUPPORTED
-        if sums.design is not None:
-            status[able & (pairs.crowding(self.scale) > CROWDED)] = Status.UNSUPPORTED
-        return Side(*columns, *adjusted, pairs)
-
-    def _evaluated_references(self, codes: IntArray, groups: int) -> tuple[Evaluation, ...]:
+    def _evaluated_references(self) -> tuple[Evaluation, ...]:
         """The reference of each group, unless it is a number or the best group."""
         if self.reference.to.best or self.reference.value is not None:
             return ()
         if self.reference.to is To.REST:
-            return tuple(self.sums.evaluate(codes != group) for group in range(groups))
-        return (self.sums.evaluate(_referents(self.sums, self.reference, codes >= 0)),) * groups
+            return tuple(self.sums.evaluate(self.codes != group) for group in range(self.groups))
+        return (self.sums.evaluate(self._referents(self.codes >= 0)),) * self.groups
 
     def _reference_values(self, means: Binary | Real, able: BoolArray, against: Sequence[Evaluation]) -> FloatArray:
         sums, to, value = self.sums, self.reference.to, self.reference.value
@@ -261,18 +276,20 @@ class Solver:
             value = float(mass @ sums.value / mass.sum())
         return np.full(size, value)
 
-    def influence(self, side: Side) -> Influence:
-        sums, means, reference, groups = self.sums, side.means, self.reference, len(side.partition.groups)
-        if side.strata is not None:
-            return strata_influence(sums, side.partition, self.scale)
-        if side.comparable is not None:
-            return side.comparable.influence()
+    # The influence of lines on disparities.
+
+    def influence(self) -> Influence:
+        sums, means, reference, groups = self.sums, self.means, self.reference, self.groups
+        if self.strata is not None:
+            return strata_influence(sums, self.partition, self.scale)
+        if self.comparable is not None:
+            return self.comparable.influence()
         if sums.measure.functional:
-            return self._functional_influence(side)
+            return self._functional_influence()
         if self.sigma is not None and not reference.to.best:
-            return self._standardized_influence(side)
+            return self._standardized_influence()
         value, inside = sums.value, sums.mass > 0
-        codes = np.where(inside, side.partition.codes, -1)
+        codes = np.where(inside, self.partition.codes, -1)
         with np.errstate(all="ignore"):
             within = (value - means.mean[codes]) / means.n[codes]
         if not reference.joint or reference.to.best:
@@ -301,172 +318,146 @@ class Solver:
                 base[reached] = (value[reached] - np.average(value[reached], weights=mass)) / mass.sum()
         return Influence.from_groups(codes, within, groups, base[:, None], np.full((1, groups), -1.0), reached)
 
-    def metric_influence(self, side: Side) -> Influence:
+    def metric_influence(self) -> Influence:
         """The influence of each line on the metric of its group, without the reference."""
-        codes = np.where(self.sums.mass > 0, side.partition.codes, -1)
+        codes = np.where(self.sums.mass > 0, self.partition.codes, -1)
         with np.errstate(all="ignore"):
-            within = (self.sums.value - side.means.mean[codes]) / side.means.n[codes]
-        for part in side.evaluations[: side.status.size]:
+            within = (self.sums.value - self.means.mean[codes]) / self.means.n[codes]
+        for part in self.evaluations[: self.groups]:
             within[part.lines] = part.added
-        return Influence.from_groups(codes, within, side.status.size)
+        return Influence.from_groups(codes, within, self.groups)
 
-    def _functional_influence(self, side: Side) -> Influence:
+    def _functional_influence(self) -> Influence:
         """The influence of each line on the disparities, for a metric that is not a mean over rows."""
-        groups = len(side.partition.groups)
-        values = np.zeros((side.partition.codes.size, groups))
+        values = np.zeros((self.partition.codes.size, self.groups))
         members = np.zeros(values.shape, dtype=bool)
-        for g, part in enumerate(side.evaluations[:groups]):
+        for g, part in enumerate(self.evaluations[: self.groups]):
             values[part.lines, g] = part.added
             members[part.lines, g] = True
-            if self.reference.joint and side.against:
-                values[side.against[g].lines, g] -= side.against[g].added
-                members[side.against[g].lines, g] = True
+            if self.reference.joint and self.against:
+                values[self.against[g].lines, g] -= self.against[g].added
+                members[self.against[g].lines, g] = True
         return Influence.from_values(values, members)
 
-    def _standardized_influence(self, side: Side) -> Influence:
-        codes, groups = side.partition.codes, len(side.partition.groups)
+    def _standardized_influence(self) -> Influence:
+        codes, groups = self.partition.codes, self.groups
         if codes.size * groups > ENTRIES:
             raise UsageError(
                 f"scale: 'standardized' with weight or cluster needs {codes.size:,} rows for each of {groups:,} "
                 "groups, which is too much; test fewer groups at a time."
             )
-        fitted = [self._standardized(side, g).fit()[3] / self.sums.mass.sum() for g in range(groups)]
+        fitted = [self._standardized(g).fit()[3] / self.sums.mass.sum() for g in range(groups)]
         return Influence.from_values(np.nan_to_num(np.column_stack(fitted)), codes[:, None] == np.arange(groups))
 
-    def _standardized(self, side: Side, group: int, other: int | None = None) -> StandardizedContrast:
+    def _standardized(self, group: int, other: int | None = None) -> StandardizedContrast:
         """A group and its reference, or another group, on the scale of σ, which may be that of a named reference."""
-        rows, number, unit = side.partition.codes == group, self.reference.value, None
+        rows, number, unit = self.partition.codes == group, self.reference.value, None
         if self.sigma != "pooled":
             unit = self.sums.in_reference if self.sigma == "reference" else np.ones(rows.size, dtype=bool)
+        referents: BoolArray | float = self._referents(rows) if number is None else float(number)
         if other is not None:
-            referents: BoolArray | float = side.partition.codes == other
-        else:
-            referents = _referents(self.sums, self.reference, rows) if number is None else float(number)
+            referents = self.partition.codes == other
         return StandardizedContrast(self.sums.value, self.sums.mass, rows, referents, unit)
 
     def deviations(self) -> FloatArray:
         best = self.reference.to.best
-        pairs = [(side, g) for side in self.sides for g in range(side.status.size)]
-        return np.array([self._standardized(side, g, g if best else None).fit()[2] for side, g in pairs])
+        return np.array([self._standardized(g, g if best else None).fit()[2] for g in range(self.groups)])
 
-    @property
-    def automatic(self) -> bool:
-        """Whether small groups are corrected; a plugged-in reference is the published statistic, unchanged."""
-        return self.scored and (self.reference.joint or self.reference.to is To.NUMBER)
-
-    @property
-    def lawful(self) -> bool:
-        """Whether a metric that is not a mean has its law for small groups; that of a design is another."""
-        return bool(self.sums.measure.functional) and self.scored and self.sums.design is None
-
-    @property
-    def welch(self) -> bool:
-        """Whether T of these groups, which are not 0/1, is compared with F on Welch's degrees of freedom."""
-        return self.automatic and not self.sums.binary and self.sums.design is None
-
-    @property
-    def bendable(self) -> bool:
-        """Whether skewed differences have a law: those of rows, with or without weights."""
-        design = self.sums.design
-        return self.automatic and self.method == "el" and (design is None or design.clusters is None)
-
-    def contributions(self, side: Side) -> tuple[Contribution, Contribution]:
+    def contributions(self) -> tuple[Contribution, Contribution]:
         """What groups and references contribute to the third moment and the variance of each disparity."""
-        if side.strata is not None and self.sums.design is None:
-            return side.strata.contributions(self.scale)
-        codes, groups = side.partition.codes, len(side.partition.groups)
-        by_rows = self.sums.design is None and self.sigma is None and not self.sums.measure.functional
-        if by_rows and self.reference.to is To.REST and self.reference.joint and isinstance(side.means, Real):
-            rest = side.means.rest()
-            if all(part.moments.usable[:groups].all() for part in (side.means, rest)):  # no need to read the rows again
-                return _contribution(side.means, groups, 1.0), _contribution(rest, groups, -1.0)
+        sums, codes, groups = self.sums, self.partition.codes, self.groups
+        if self.strata is not None and sums.design is None:
+            return self.strata.contributions(self.scale)
+        by_rows = sums.design is None and self.sigma is None and not sums.measure.functional
+        if by_rows and self.reference.to is To.REST and self.reference.joint and isinstance(self.means, Real):
+            rest = self.means.rest()
+            if all(part.moments.usable[:groups].all() for part in (self.means, rest)):  # no need to read the rows again
+                return _contribution(self.means, groups, 1.0), _contribution(rest, groups, -1.0)
         # A standardized difference has the law of the difference, which needs less memory.
-        plain = replace(self, sigma=None) if codes.size * groups > ENTRIES else self
-        influence = plain.influence(side)
-        if self.sums.measure.functional:  # the influence of the reference is not that of members
+        influence = (replace(self, sigma=None) if codes.size * groups > ENTRIES else self).influence()
+        if sums.measure.functional:  # the influence of the reference is not that of members
             members = Influence.from_groups(codes, np.zeros(codes.size), groups).members
             influence = replace(influence, members=members)
-        return spread(_design(self.sums), influence).sides
+        return spread(self.design, influence).sides
 
-    def parts(self, side: Side) -> list[Part]:
-        tested, reference = side.tested, self.reference
-        if side.comparable is not None:
-            designed = self.sums.design is not None
-            return [(tested, side.comparable.effect(tested, self.link, designed=designed))]
-        if side.strata is not None:
+    # Likelihoods.
+
+    def effects(self) -> list[Part]:
+        """The effects of the tested groups, and their places in the partition."""
+        tested, reference, sums = self.tested, self.reference, self.sums
+        if self.comparable is not None:
+            return [(tested, self.comparable.effect(tested, self.link, designed=sums.design is not None))]
+        if self.strata is not None:
             law = None
             if self.welch:
-                law = Law(np.ones(tested.size), combined(side.strata.contributions(self.scale)).df[tested])
-            return [(tested, Stratified(side.strata, self.scale, tested, law))]
+                law = Law(np.ones(tested.size), combined(self.strata.contributions(self.scale)).df[tested])
+            return [(tested, Stratified(self.strata, self.scale, tested, law))]
         if reference.to.best and reference.joint:
             if tested.size < 2:
                 return []
             first, second = every_pair(tested.size)
-            pairs = self.pair(side, tested[first], tested[second])
+            pairs = self.pair(tested[first], tested[second])
             return [(tested, AgainstBest(pairs, first, 1.0 if reference.to is To.HIGHEST else -1.0))]
         if self.sigma is not None:
-            return [
-                (
-                    tested,
-                    self._few_rows(Overlapping(tuple(self._standardized(side, int(g)) for g in tested), self.method)),
-                )
-            ]
+            contrasts = tuple(self._standardized(int(g)) for g in tested)
+            return [(tested, self._few_rows(Overlapping(contrasts, self.method)))]
         if self.lawful:
-            others = side.against if reference.joint and side.against else tuple(map(float, side.reference))
-            return [(tested, self._contrasts(side, [(int(g), others[g]) for g in tested]))]
+            others = self.against if reference.joint and self.against else tuple(map(float, self.reference_value))
+            return [(tested, self._contrasts([(int(g), others[g]) for g in tested]))]
         if not reference.joint:
-            known = ProfileLikelihood(Kind.FIXED, side.means, tested, theta=side.reference[tested])
+            known = ProfileLikelihood(Kind.FIXED, self.means, tested, theta=self.reference_value[tested])
             return [(tested, self._likelihood(known))]
         if not tested.size:
             return []
-        if self.sums.measure.functional:
-            pairs_ = [self._functional(side, int(g), side.against[g]) for g in tested]
-            return [(tested, self._overlapping(pairs_, side.units, None))]
+        if sums.measure.functional:
+            return [(tested, self._functional([(int(g), self.against[g]) for g in tested]))]
         if reference.to in (To.POPULATION, To.REST):
             kind = Kind.NESTED if reference.to is To.POPULATION else Kind.DISJOINT
-            return [(tested, self._compared(kind, side.means, tested, side.means.rest(), tested))]
+            return [(tested, self._compared(kind, self.means, tested, self.means.rest(), tested))]
         if reference.estimate is None:
-            return self._against_group(side)
-        units, lines = self.sums.standard(self.sums.inside)
+            return self._against_group()
+        units, lines = sums.standard(sums.inside)
         value = float(units.standard(np.array(reference.estimate.value)))
         # All rows: their influence values count whether or not they are in the group.
-        inside = [(side.partition.codes == group) & (self.sums.mass > 0) for group in tested]
-        pairs_ = [self._with_influence(lines, rows, value, units) for rows in inside]
-        return [(tested, self._overlapping(pairs_, units, None))]
+        inside = [(self.partition.codes == group) & (sums.mass > 0) for group in tested]
+        return [
+            (tested, self._overlapping([self._with_influence(lines, rows, value, units) for rows in inside], units))
+        ]
 
     def _with_influence(self, lines: Lines, group: BoolArray, value: float, units: Units) -> Pair:
         codes, distinct = lines.collapsed(group.astype(np.intp))
         return Pair(distinct.patterns(codes, 2), np.array([0.0, 1.0]), np.zeros(2), value, self.link, units.zero)
 
-    def _functional(self, side: Side, group: int, other: Evaluation) -> Pair:
-        """A group's value + influence against a reference with influence values, which may share rows."""
-        sums, rows, units, mine = self.sums, side.partition.codes == group, side.units, side.evaluations[group]
-        values, influences = np.zeros(rows.size), np.zeros(rows.size)
-        values[mine.lines] = units.standard(mine.value + mine.influence)
-        influences[other.lines] = other.added * sums.mass.sum()
-        lines = Lines(False, values, sums.weight, influences / units.scale)
-        return self._with_influence(lines, rows, float(units.standard(np.array(other.value))), units)
-
-    def _contrasts(self, side: Side, pairs: Sequence[tuple[int, Evaluation | float]]) -> Effect:
-        """Groups and their references, or numbers, for a metric that is not a mean over rows."""
-        contrasts, on_other = [], np.zeros(side.partition.codes.size)
+    def _functional(self, pairs: Sequence[tuple[int, Evaluation]]) -> Effect:
+        """Groups' value + influence against references with influence values, which may share rows."""
+        means, sums, built = self.means, self.sums, []
+        n, mean, variance = (part[means.n > 0] for part in (means.n, means.mean, means.variance))
+        units = Units.spanning(float(np.average(mean, weights=n)), float(np.sqrt(np.average(variance, weights=n))))
         for group, other in pairs:
-            mine = side.evaluations[group]
+            rows, mine = self.partition.codes == group, self.evaluations[group]
+            values, influences = np.zeros(rows.size), np.zeros(rows.size)
+            values[mine.lines] = units.standard(mine.value + mine.influence)
+            influences[other.lines] = other.added * sums.mass.sum()
+            lines = Lines(False, values, sums.weight, influences / units.scale)
+            built.append(self._with_influence(lines, rows, float(units.standard(np.array(other.value))), units))
+        return self._overlapping(built, units)
+
+    def _contrasts(self, pairs: Sequence[tuple[int, Evaluation | float]]) -> Effect:
+        """Groups and their references, or numbers, for a metric that is not a mean over rows."""
+        contrasts, on_other = [], np.zeros(self.partition.codes.size)
+        for group, other in pairs:
+            mine = self.evaluations[group]
+            alone = float(mine.mass @ mine.added**2)
             if isinstance(other, float):
-                sums = float(mine.mass @ mine.added**2), 0.0, 0.0, 0.0
-                contrasts.append(Contrast(mine.measured(), other, sums, self.link.ratio))
+                contrasts.append(Contrast(mine.measured(), other, (alone, 0.0, 0.0, 0.0), self.link.ratio))
                 continue
             on_other[:] = 0.0
             on_other[other.lines] = other.added
             shared = on_other[mine.lines]
             common = float(mine.mass @ shared**2)
-            sums = (
-                float(mine.mass @ mine.added**2),
-                float(mine.mass @ (mine.added * shared)),
-                common,
-                max(float(other.mass @ other.added**2) - common, 0.0),
-            )
-            theirs = other.measured()
+            beside = max(float(other.mass @ other.added**2) - common, 0.0)
+            theirs, both = other.measured(), float(mine.mass @ (mine.added * shared))
+            sums = alone, both, common, beside
             contrasts.append(Contrast(mine.measured().beside(theirs), theirs, sums, self.link.ratio))
         effect = Contrasts(tuple(contrasts))
         return Designed(effect, Law(np.ones(len(contrasts)), effect.freedom))
@@ -474,7 +465,7 @@ class Solver:
     def _few_rows(self, effect: Overlapping) -> Effect:
         return effect.by_welch() if self.welch and self.method == "el" else effect
 
-    def _overlapping(self, pairs: Sequence[Pair], units: Units, rows: float | None) -> Effect:
+    def _overlapping(self, pairs: Sequence[Pair], units: Units, rows: float | None = None) -> Effect:
         """Pairs solved in units of their own, in which a ratio does not change."""
         likelihood = Overlapping(tuple(pairs), self.method, rows)
         effect = likelihood if rows is None else self._few_rows(likelihood)
@@ -499,37 +490,34 @@ class Solver:
             return problem.by_welch()
         return problem.scoring_few() if self.automatic else problem
 
-    def pair(self, side: Side, first: IntArray, second: IntArray) -> Effect:
+    def pair(self, first: IntArray, second: IntArray) -> Effect:
+        """The differences of two groups each."""
         members = list(zip(first.tolist(), second.tolist(), strict=True))
         if self.sums.measure.functional:
-            others = [(a, side.evaluations[b]) for a, b in members]
-            if self.lawful:
-                pairs = self._contrasts(side, others)
-            else:
-                pairs = self._overlapping([self._functional(side, *pair) for pair in others], side.units, None)
+            others = [(a, self.evaluations[b]) for a, b in members]
+            pairs = self._contrasts(others) if self.lawful else self._functional(others)
         elif self.sigma is not None:
-            pairs = self._few_rows(Overlapping(tuple(self._standardized(side, a, b) for a, b in members), self.method))
+            pairs = self._few_rows(Overlapping(tuple(self._standardized(a, b) for a, b in members), self.method))
         else:
-            pairs = self._compared(Kind.DISJOINT, side.means, first, side.means, second)
+            pairs = self._compared(Kind.DISJOINT, self.means, first, self.means, second)
         with np.errstate(all="ignore"):
-            variance = side.means.variance / side.means.n
+            variance = self.means.variance / self.means.n
         if self.welch:
-            rows = [Contribution.of_rows(0.0 * variance[i], variance[i], side.means.n[i]) for i in (first, second)]
+            rows = [Contribution.of_rows(0.0 * variance[i], variance[i], self.means.n[i]) for i in (first, second)]
             return Designed(pairs, Law(np.ones(first.size), combined(rows).df))
         if self.sums.design is None:
             return pairs
-        effect, totals = pair_effect(self.sums.design, self.influence(side), variance, first, second)
+        effect, totals = pair_effect(self.sums.design, self.influence(), variance, first, second)
         return Designed(pairs, Law(effect, np.minimum(totals.effective[first], totals.effective[second]) - 1.0))
 
-    def _against_group(self, side: Side) -> list[Part]:
-        sums, means, tested, size = self.sums, side.means, side.tested, side.means.n.size
+    def _against_group(self) -> list[Part]:
+        sums, means, tested, size, codes = self.sums, self.means, self.tested, self.groups + 1, self.codes
         assert sums.in_reference is not None
-        chosen, codes = sums.in_reference, np.where(side.partition.codes < 0, size - 1, side.partition.codes)
+        chosen = sums.in_reference
         level = sums.means(np.where(chosen, 0, -1), 1)
         counts = sums.counts  # rows, not masses: sums of weights in another order may differ
-        common, n = side.partition.sum(counts * chosen)[tested], side.rows[tested]
+        common, n = self.partition.sum(counts * chosen)[tested], self.rows[tested]
         apart, around, within = common == 0, (common == n) & (n > 0), common == float(counts[chosen].sum())
-        partly = ~(apart | around | within)
         parts: list[Part] = []
         first = np.zeros(size, dtype=np.intp)
         if (which := tested[apart]).size:
@@ -540,7 +528,7 @@ class Solver:
         if (which := tested[within]).size:
             beyond = sums.means(np.where(chosen, -1, codes), size)
             parts.append((which, Rescaled(self._compared(Kind.NESTED, level, first[which], beyond, which), -1.0)))
-        if (which := tested[partly]).size:
+        if (which := tested[~(apart | around | within)]).size:
             if self.correction is not None:
                 raise UsageError("correction: not available for a reference that overlaps a group in part.")
             units, lines = sums.standard(sums.inside)
@@ -548,16 +536,12 @@ class Solver:
             patterns = [lines.patterns((codes == g).astype(np.intp) + 2 * chosen - 1, 3) for g in which]
             few = np.zeros(which.size, dtype=bool)
             if self.scored and sums.binary and self.link is not LOGIT:
-                n, ones = (
-                    np.column_stack(part) for part in zip(*((data.n, data.first[0]) for data in patterns), strict=True)
-                )
+                n = np.column_stack([data.n for data in patterns])
+                ones = np.column_stack([data.first[0] for data in patterns])
                 few = (fewest_cases(means, which) < FEW_CASES) | (fewest_cases(level, first[which]) < FEW_CASES)
                 parts.append((which[few], OverlapScore(n[:, few], ones[:, few], self.link)))
-            pairs = [
-                Pair(data, IN_GROUP, IN_REFERENCE, link=self.link, center=units.zero)
-                for data, scored in zip(patterns, few, strict=True)
-                if not scored
-            ]
+            several = [data for data, scored in zip(patterns, few, strict=True) if not scored]
+            pairs = [Pair(data, IN_GROUP, IN_REFERENCE, link=self.link, center=units.zero) for data in several]
             if pairs:
                 parts.append((which[~few], self._overlapping(pairs, units, float(sums.mass.sum()))))
         return parts
@@ -569,29 +553,35 @@ def _contribution(means: Real | Rest, groups: int, sign: float) -> Contribution:
     return Contribution.of_rows(sign * third / n**2, variance / n, n)
 
 
-def stacked(solvers: Sequence[Solver], column: str) -> AnyArray:
-    return np.concatenate([getattr(side, column) for solver in solvers for side in solver.sides])
+# ---- the family of all groups
 
 
-def likelihoods(solvers: Sequence[Solver]) -> Parts:
-    parts: list[Part] = []
-    start, first = 0, solvers[0]
-    for solver in solvers:
-        for side in solver.sides:
-            for where, effect in solver.parts(side):
-                if where.size:
-                    parts.append((where + start, effect))
-            start += side.status.size
+def stacked(parts: Sequence[Comparison], column: str) -> AnyArray:
+    return np.concatenate(list(map(attrgetter(column), parts)))
+
+
+def by_metric(parts: Sequence[Comparison]) -> list[tuple[slice, list[Comparison]]]:
+    """The comparisons of each metric, and their places in the family."""
+    metrics: dict[int, list[Comparison]] = {}
+    for part in parts:
+        metrics.setdefault(id(part.sums), []).append(part)
+    return [(slice(each[0].places.start, each[-1].places.stop), each) for each in metrics.values()]
+
+
+def likelihoods(parts: Sequence[Comparison]) -> Parts:
+    first, effects = parts[0], []
+    for part in parts:
+        effects += [(where + part.places.start, effect) for where, effect in part.effects() if where.size]
     if first.sums.strata is not None:  # of one metric
-        within = [side.strata.estimate(first.scale) for side in first.sides if side.strata is not None]
-        return Parts(np.concatenate(within), tuple(parts))
-    disparity = first.link.compared(stacked(solvers, "estimate"), stacked(solvers, "reference"))
+        within = [part.strata.estimate(first.scale) for part in parts if part.strata is not None]
+        return Parts(np.concatenate(within), tuple(effects))
+    disparity = first.link.compared(stacked(parts, "estimate"), stacked(parts, "reference_value"))
     if first.sigma is not None:
         with np.errstate(divide="ignore", invalid="ignore"):
-            disparity = disparity / np.concatenate([solver.deviations() for solver in solvers])
-    same = stacked(solvers, "status") == Status.REFERENCE  # the same rows, summed in another order
+            disparity = disparity / np.concatenate([part.deviations() for part in parts])
+    same = stacked(parts, "status") == Status.REFERENCE  # the same rows, summed in another order
     disparity = np.where(same & ~np.isnan(disparity), first.link.equal, disparity)
-    return gathered(disparity, parts, first.link)
+    return gathered(disparity, effects, first.link)
 
 
 class ErrorMoments(NamedTuple):
@@ -609,7 +599,7 @@ class ErrorMoments(NamedTuple):
     lacking: BoolArray
 
 
-def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: int) -> ErrorMoments:
+def moments(parts: Sequence[Comparison], tested: BoolArray, alpha: float, tests: int) -> ErrorMoments:
     """The same by influence values, for verdicts at ``alpha`` over all ``tests``.
 
     Rates have a law of their own and count as not skewed. A group compared with the best of all groups is as skewed as
@@ -617,317 +607,253 @@ def moments(solvers: Sequence[Solver], tested: BoolArray, alpha: float, tests: i
     comparable people have no law for skewed differences, nor has a likelihood that the call chose.
     """
     third, variance, narrow, df = np.tile([[0.0], [1.0], [1.0], [np.inf]], tested.size)
-    law = Bend(
-        excess=np.zeros((2, tested.size)),
-        level=np.zeros((2, tested.size)),
-        trusted=np.zeros(tested.size, dtype=bool),
-        few=np.zeros(tested.size, dtype=bool),
-    )
-    lacking = np.zeros(tested.size, dtype=bool)
-    start = 0
-    for solver in solvers:
-        for side in solver.sides:
-            local = np.flatnonzero(tested[start : start + side.status.size])
-            places = start + local
-            start += side.status.size
-            if solver.sums.binary or solver.lawful or not local.size:  # their effects have a law and a gate already
-                continue
-            # The hypothesis of no difference has the same p-value on every scale, against the population and the rest.
-            to = To.REST if solver.reference.to is To.POPULATION else solver.reference.to
-            plain = replace(solver, sigma=None, reference=replace(solver.reference, to=to))
-            mine, theirs = (Contribution(*(part[local] for part in half)) for half in plain.contributions(side))
-            mirrored = local.size == 2 and all(
-                np.allclose(*ends, rtol=1e-9, atol=0.0)
-                for ends in zip((mine.rows, mine.variance), (theirs.rows[::-1], theirs.variance[::-1]), strict=True)
-            )
-            if mirrored:  # two groups that are each other's rest: one difference, seen from two sides
-                mine, theirs = (Contribution(*(part[:1] for part in half)) for half in (mine, theirs))
-            whole, best = combined([mine, theirs]), solver.reference.to.best
-            third[places], variance[places] = whole[:2]
-            narrow[places] = np.sum(np.nan_to_num([mine.variance, theirs.variance]), axis=0) / whole.variance
-            fewest = np.minimum(mine.rows, np.where(theirs.variance > 0, theirs.rows, np.inf))
-            normal = special.chdtri(fewest - 1.0, 1.0 - LACKING) / (fewest - 1.0)
-            lacking[places] = (fewest < FEW_ROWS) & (narrow[places] < normal)
-            pairs = every_pair(local.size) if best and local.size > 1 else None
-            if pairs is not None:
-                thirds, variances = (part[pairs[0]] + part[pairs[1]] for part in whole[:2])
-                order = np.lexsort((-(thirds**2) / variances**3, pairs[0]))
-                worst = order[np.flatnonzero(np.diff(pairs[0][order], prepend=-1))]
-                third[places], variance[places] = thirds[worst], variances[worst]
-            elif not best and side.strata is None and solver.welch:
-                df[places] = whole.df
-            if solver.bendable and side.comparable is None:
-                assert isinstance(side.means, Real)
-                share, corrected = side.means.carrying, side.strata is None
-                welch = FEW_ROWS if corrected and solver.welch else 0.0
-                bent = bend(mine, theirs, alpha, tests, pairs, carrying=share, corrected=corrected, welch=welch)
-                law.excess[:, places], law.level[:, places], law.trusted[places], law.few[places] = bent
-                if mirrored:
-                    law.excess[:, places[1:]], law.level[:, places[1:]] = bent.excess[::-1], bent.level[::-1]
-    return ErrorMoments(third, variance, narrow, df, law, lacking)
+    excess, level = np.zeros((2, 2, tested.size))
+    trusted, few, lacking = np.zeros((3, tested.size), dtype=bool)
+    for part in parts:
+        local, sums = np.flatnonzero(tested[part.places]), part.sums
+        places = part.places.start + local
+        if sums.binary or part.lawful or not local.size:  # their effects have a law and a gate already
+            continue
+        # The hypothesis of no difference has the same p-value on every scale, against the population and the rest.
+        to, best = part.reference.to, part.reference.to.best
+        plain = replace(part, sigma=None, reference=replace(part.reference, to=To.REST if to is To.POPULATION else to))
+        mine, theirs = (Contribution(*(values[local] for values in half)) for half in plain.contributions())
+        mirrored = local.size == 2 and all(
+            np.allclose(*ends, rtol=1e-9, atol=0.0)
+            for ends in zip((mine.rows, mine.variance), (theirs.rows[::-1], theirs.variance[::-1]), strict=True)
+        )
+        if mirrored:  # two groups that are each other's rest: one difference, seen from two sides
+            mine, theirs = (Contribution(*(values[:1] for values in half)) for half in (mine, theirs))
+        whole = combined([mine, theirs])
+        third[places], variance[places] = whole[:2]
+        narrow[places] = np.sum(np.nan_to_num([mine.variance, theirs.variance]), axis=0) / whole.variance
+        fewest = np.minimum(mine.rows, np.where(theirs.variance > 0, theirs.rows, np.inf))
+        normal = special.chdtri(fewest - 1.0, 1.0 - LACKING) / (fewest - 1.0)
+        lacking[places] = (fewest < FEW_ROWS) & (narrow[places] < normal)
+        pairs = every_pair(local.size) if best and local.size > 1 else None
+        if pairs is not None:
+            thirds, variances = (values[pairs[0]] + values[pairs[1]] for values in whole[:2])
+            order = np.lexsort((-(thirds**2) / variances**3, pairs[0]))
+            worst = order[np.flatnonzero(np.diff(pairs[0][order], prepend=-1))]
+            third[places], variance[places] = thirds[worst], variances[worst]
+        elif not best and part.strata is None and part.welch:
+            df[places] = whole.df
+        clustered = sums.design is not None and sums.design.clusters is not None
+        if part.automatic and part.method == "el" and not clustered and part.comparable is None:
+            assert isinstance(part.means, Real)
+            share, corrected = part.means.carrying, part.strata is None
+            welch = FEW_ROWS if corrected and part.welch else 0.0
+            bent = bend(mine, theirs, alpha, tests, pairs, carrying=share, corrected=corrected, welch=welch)
+            excess[:, places], level[:, places], trusted[places], few[places] = bent
+            if mirrored:
+                excess[:, places[1:]], level[:, places[1:]] = bent.excess[::-1], bent.level[::-1]
+    return ErrorMoments(third, variance, narrow, df, Bend(excess, level, trusted, few), lacking)
 
 
-# ---- the metric itself
-
-
-def metric_limits(solvers: Sequence[Solver], alpha: float) -> tuple[FloatArray, FloatArray]:
+def metric_limits(parts: Sequence[Comparison], alpha: float) -> tuple[FloatArray, FloatArray]:
     """Limits for each group's metric, whatever it is compared with; NaN if there are too few rows or clusters.
 
     Of a rate, Wilson's; of a mean, Student's; of any other metric, those of its law. With weights or clusters, the
     critical value is that of the design.
     """
-    ends = []
-    for solver in solvers:
-        start, totals = 0, None
-        if solver.sums.design is not None:  # all groups in one pass over the clusters
-            alone = list(map(solver.metric_influence, solver.sides))
-            every = np.ones(stacked([solver], "status").size, dtype=bool)
-            totals = spread(solver.sums.design, Influence.join(alone, every))
-        for side in solver.sides:
-            places = np.arange(start, start + side.status.size)
-            ends.append(_metric_limits(solver, side, alpha, None if totals is None else totals.select(places)))
-            start += side.status.size
-    low, high = (np.concatenate(part) for part in zip(*ends, strict=True))
-    return low, high
+    limits = np.full((2, parts[-1].places.stop), np.nan)
+    for places, each in by_metric(parts):
+        design, totals = each[0].sums.design, None
+        if design is not None:  # all groups in one pass over the clusters
+            alone = [part.metric_influence() for part in each]
+            totals = spread(design, Influence.join(alone, np.ones(places.stop - places.start, dtype=bool)))
+        for part in each:
+            own = np.arange(part.groups) + part.places.start - places.start
+            limits[:, part.places] = _metric_limits(part, alpha, None if totals is None else totals.select(own))
+    return limits[0], limits[1]
 
 
-def _metric_limits(solver: Solver, side: Side, alpha: float, totals: Spread | None) -> tuple[FloatArray, FloatArray]:
-    sums, groups = solver.sums, side.status.size
-    n, mean, variance = (part[:groups] for part in (side.means.n, side.means.mean, side.means.variance))
+def _metric_limits(part: Comparison, alpha: float, totals: Spread | None) -> FloatArray:
+    sums, groups, ends = part.sums, part.groups, None
+    n, mean, variance = part.means.n[:groups], part.means.mean[:groups], part.means.variance[:groups]
     level = np.full(groups, chi2_isf(alpha, 1))
-    known = (n > 0) if sums.binary else ~np.isin(side.status, UNSPREAD) & (n > 1)
+    known = (n > 0) if sums.binary else ~np.isin(part.status, UNSPREAD) & (n > 1)
     with np.errstate(all="ignore"):
         assumed = variance / n if sums.binary or sums.design is not None else variance / (n - 1.0)
-        effect, measured = None, np.array([], dtype=np.intp)
         if sums.measure.functional:
-            known &= np.isfinite([part.value for part in side.evaluations[:groups]])
+            known &= np.isfinite([value.value for value in part.evaluations[:groups]])
             measured = np.flatnonzero(known)
-            pairs: list[tuple[int, Evaluation | float]] = [(int(group), 0.0) for group in measured]
-            effect = replace(solver, link=IDENTITY)._contrasts(side, pairs)
+            effect = replace(part, link=IDENTITY)._contrasts([(int(group), 0.0) for group in measured])
             assumed[measured] = effect.standard_error**2
         if totals is not None:
             known &= totals.effective >= FEWEST
-            level = totals.law(assumed, constant=side.status == Status.CONSTANT).critical(level)
-        elif not sums.binary and effect is None:
-            level = np.asarray(t_isf(alpha / 2.0, np.maximum(n - 1.0, 1.0)) ** 2)
-        if effect is not None:
-            low, high = np.full((2, groups), np.nan)
-            inner = effect.inner if sums.design is not None and isinstance(effect, Designed) else effect
-            low[measured], high[measured] = inner.interval(level[measured])
+            level = totals.law(assumed, constant=part.status == Status.CONSTANT).critical(level)
+        if sums.measure.functional:
+            ends = np.full((2, groups), np.nan)
+            inner = effect.inner if totals is not None and isinstance(effect, Designed) else effect
+            ends[:, measured] = inner.interval(level[measured])
         elif sums.binary:  # Wilson (1927): the rates p with n (mean - p)² <= level p (1 - p)
             center, room = mean + level / (2.0 * n), level * (assumed + level / (4.0 * n**2))
             low, high = ((center + sign * np.sqrt(room)) / (1.0 + level / n) for sign in (-1.0, 1.0))
-            low, high = np.where(mean == 0, 0.0, low), np.where(mean == 1, 1.0, high)
+            ends = np.stack([np.where(mean == 0, 0.0, low), np.where(mean == 1, 1.0, high)])
         else:
-            low, high = mean - np.sqrt(level * assumed), mean + np.sqrt(level * assumed)
-    return np.where(known, low, np.nan), np.where(known, high, np.nan)
+            if totals is None:
+                level = np.asarray(t_isf(alpha / 2.0, np.maximum(n - 1.0, 1.0)) ** 2)
+            ends = mean + np.array([[-1.0], [1.0]]) * np.sqrt(level * assumed)
+    return np.where(known, ends, np.nan)
 
 
-# ---- the family of all groups
-
-
-def places_of(solvers: Sequence[Solver]) -> list[slice]:
-    places, start = [], 0
-    for solver in solvers:
-        places.append(slice(start, start + stacked([solver], "status").size))
-        start = places[-1].stop
-    return places
-
-
-def combined_spread(solvers: Sequence[Solver]) -> Spread | None:
+def combined_spread(parts: Sequence[Comparison]) -> Spread:
+    """That of all groups, whose rows have weights or clusters."""
     spreads = []
-    for solver in solvers:
-        if solver.sums.design is None:
-            return None
-        influences = [solver.influence(side) for side in solver.sides]
-        every = np.ones(stacked([solver], "status").size, dtype=bool)
-        spreads.append(spread(solver.sums.design, Influence.join(influences, every)))
+    for places, each in by_metric(parts):
+        every = np.ones(places.stop - places.start, dtype=bool)
+        spreads.append(spread(each[0].design, Influence.join([part.influence() for part in each], every)))
     return Spread.join(spreads)
 
 
-def mark_few_clusters(solvers: Sequence[Solver], totals: Spread) -> None:
+def mark_few_clusters(parts: Sequence[Comparison], totals: Spread) -> None:
     """List groups with too few clusters for a variance without testing them."""
-    start = 0
-    for solver in solvers:
-        for side in solver.sides:
-            effective = totals.effective[start : start + side.status.size]
-            side.status[able_groups(side.status) & ~(effective >= FEWEST)] = Status.FEW_CLUSTERS
-            start += side.status.size
+    for part in parts:
+        part.status[able_groups(part.status) & ~(totals.effective[part.places] >= FEWEST)] = Status.FEW_CLUSTERS
 
 
-def law_of_design(solvers: Sequence[Solver], totals: Spread) -> Law:
+def law_of_design(parts: Sequence[Comparison], totals: Spread) -> Law:
     """The law of each group's T under the design: that of its difference, whatever scale it is reported on."""
-    if solvers[0].reference.to.best:  # pairs have laws of their own
-        sides = [side for solver in solvers for side in solver.sides]
-        assumed = np.concatenate([(side.means.variance / side.means.n)[: side.status.size] for side in sides])
+    if parts[0].reference.to.best:  # pairs have laws of their own
+        assumed = np.concatenate([(part.means.variance / part.means.n)[: part.groups] for part in parts])
     else:
-        plain = [replace(solver, link=IDENTITY, correction=None) for solver in solvers]
-        assumed = likelihoods(plain).standard_error ** 2
-    law = totals.law(assumed, constant=stacked(solvers, "status") == Status.CONSTANT)
-    start = 0
-    for solver in solvers:
-        for side in solver.sides:
-            places = np.arange(start, start + side.status.size)
-            start += side.status.size
-            design, adjusted = solver.sums.design, side.strata is not None or side.comparable is not None
-            clustered = design is not None and design.clusters is not None
-            if clustered and solver.sums.binary and solver.automatic and not adjusted:
-                law.effect[places], law.df[places] = _few_cases(solver.sums, side, law.select(places), totals, places)
+        assumed = likelihoods([replace(part, link=IDENTITY, correction=None) for part in parts]).standard_error ** 2
+    law = totals.law(assumed, constant=stacked(parts, "status") == Status.CONSTANT)
+    for part in parts:
+        design, adjusted = part.sums.design, part.strata is not None or part.comparable is not None
+        clustered = design is not None and design.clusters is not None
+        if clustered and part.sums.binary and part.automatic and not adjusted:
+            places = np.arange(part.places.start, part.places.stop)
+            law.effect[places], law.df[places] = _few_cases(part, law.select(places), totals.select(places))
     return law
 
 
-def _few_cases(sums: MetricRows, side: Side, law: Law, totals: Spread, places: IntArray) -> tuple[FloatArray, ...]:
+def _few_cases(part: Comparison, law: Law, totals: Spread) -> tuple[FloatArray, ...]:
     """The design effect and degrees of freedom of rates with few cases, by the correlation within all clusters.
 
     Clusters with a case are too few to show it themselves (Rao and Scott 1992). A larger effect of its own counts.
     """
-    design, means = sums.design, side.means
-    assert design is not None
-    assert isinstance(means, Binary)
-    mass, squared, others, squared_others = (
-        part[places] for part in (totals.mass, totals.squared_mass, totals.others, totals.squared_others)
-    )
-    beside = np.where(others > 0, np.minimum(side.reference, 1.0 - side.reference) * others, np.inf)
-    few = np.minimum(fewest_cases(means, np.arange(mass.size)), beside) < FEW_CASES
-    few &= (side.status == Status.OK) | (side.status == Status.CONSTANT)
+    mass, others, reference = totals.mass, totals.others, part.reference_value
+    beside = np.where(others > 0, np.minimum(reference, 1.0 - reference) * others, np.inf)
+    few = np.minimum(fewest_cases(part.means, np.arange(mass.size)), beside) < FEW_CASES
+    few &= able_groups(part.status)
     if not few.any():
         return law.effect, law.df
-    codes = np.where(side.partition.codes < 0, side.status.size, side.partition.codes)
-    away = np.nan_to_num(sums.value - means.mean[codes])
-    whole = spread(design, Influence.from_values(away))
+    away = np.nan_to_num(part.sums.value - part.means.mean[part.codes])
+    whole = spread(part.design, Influence.from_values(away))
     with np.errstate(all="ignore"):
-        alone, size = float(sums.mass @ away**2), whole.squared_mass / whole.mass
+        alone, size = float(part.sums.mass @ away**2), whole.squared_mass / whole.mass
         correlation = np.nan_to_num(np.clip((whole.second - alone) / (alone * (size - 1.0)), 0.0, 1.0))
-        mine, theirs = (1.0 + (part - 1.0) * correlation for part in (squared / mass, squared_others / others))
+        sizes = totals.squared_mass / mass, totals.squared_others / others
+        mine, theirs = (1.0 + (rows - 1.0) * correlation for rows in sizes)
         both = (mine / mass + theirs / others) / (1.0 / mass + 1.0 / others)
     pooled = np.where(others > 0, both, mine)
-    effect = np.where(side.status == Status.CONSTANT, pooled, np.maximum(law.effect, pooled))
+    effect = np.where(part.status == Status.CONSTANT, pooled, np.maximum(law.effect, pooled))
     return np.where(few, effect, law.effect), np.where(few, np.maximum(law.df, whole.df), law.df)
 
 
-def treated_otherwise(solvers: Sequence[Solver], parts: Parts) -> Parts | None:
+def treated_otherwise(parts: Sequence[Comparison], effects: Parts) -> Parts | None:
     """The likelihoods without the reference's error if it is taken into account, and with it (uncorrected) if not."""
-    first = solvers[0]
-    known = first.reference.to is To.NUMBER or first.sigma is not None
-    if known or first.reference.to.best or not 0 < int(parts.tested.sum()) <= CONTRASTS:
+    first = parts[0].reference
+    known = first.to is To.NUMBER or first.to.best or parts[0].sigma is not None
+    if known or not 0 < int(effects.tested.sum()) <= CONTRASTS:
         return None
-    counted = not first.reference.joint
-    if not counted and first.sums.design is None:
-        plain = []
-        for where, part in parts.parts:
-            if (other := plugged(part)) is not None:
-                plain.append((where, other))
-        if len(plain) == len(parts.parts):
-            return replace(parts, parts=tuple(plain))
-    reference = replace(first.reference, joint=counted)
-    again = [
-        replace(solver, reference=reference, correction=None if counted else solver.correction) for solver in solvers
-    ]
-    others, totals = replace(parts, parts=likelihoods(again).parts), combined_spread(again)
+    reference = replace(first, joint=not first.joint)
+    again = [replace(part, reference=reference, correction=part.correction if first.joint else None) for part in parts]
+    others = replace(effects, parts=likelihoods(again).parts)
+    totals = None if parts[0].sums.design is None else combined_spread(again)
     return others if totals is None else others.under(law_of_design(again, totals))
 
 
-def planning_error(
-    solvers: Sequence[Solver],
-    disparity: FloatArray,
-    error: FloatArray,
-    tested: BoolArray,
-    effect: FloatArray,
-    binary: BoolArray,
-) -> FloatArray:
-    """Standard errors on the scale of the link if the group has the rate, and so the variance, of its reference."""
-    link = solvers[0].link
+def planning_error(parts: Sequence[Comparison], effects: Parts, design: FloatArray, binary: BoolArray) -> FloatArray:
+    """Standard errors on the scale of the link if the group has the rate, and so the variance, of its reference.
+
+    ``design`` are the design effects.
+    """
+    link, error = parts[0].link, effects.standard_error
     with np.errstate(all="ignore"):
-        error = error / disparity if link.ratio else error
-        if solvers[0].sums.strata is not None or solvers[0].terms is not None:
+        error = error / effects.value if link.ratio else error
+        if parts[0].sums.strata is not None or parts[0].terms is not None:
             return error
-        share = stacked(solvers, "share") if solvers[0].reference.to is To.POPULATION else 0.0
-        rate, reference = stacked(solvers, "estimate"), stacked(solvers, "reference")
-        weight = effect * (1.0 - share) ** 2 / stacked(solvers, "mass")
+        share = stacked(parts, "share") if parts[0].reference.to is To.POPULATION else 0.0
+        rate, reference = stacked(parts, "estimate"), stacked(parts, "reference_value")
+        weight = design * (1.0 - share) ** 2 / stacked(parts, "mass")
         mine = weight * rate * (1.0 - rate) / link.unit(rate) ** 2
         usual = weight * reference * (1.0 - reference) / link.unit(reference) ** 2
         squared = np.maximum(error**2 - mine, 0.0) + usual
-        planned = np.where(tested & ~np.isfinite(squared), np.sqrt(2.0 * usual), np.sqrt(squared))
+        planned = np.where(effects.tested & ~np.isfinite(squared), np.sqrt(2.0 * usual), np.sqrt(squared))
         return np.where(binary, planned, error)
 
 
-def same_hypotheses(solvers: Sequence[Solver], null: Hypothesis | None) -> IntArray:
+def same_hypotheses(parts: Sequence[Comparison], null: Hypothesis | None) -> IntArray:
     """A number for each group's null hypothesis; equal numbers mean the same hypothesis.
 
     Two groups that are everybody have the same one if it is symmetric: against each other (the rest) if two-sided, and
     against the population if it states equality. They are the two levels of a column, or complementary conditions.
     Among comparable people they are two hypotheses: each group is compared with people who have its own factors.
     """
-    reference, link = solvers[0].reference, solvers[0].link
-    symmetric = False
-    if null is not None and null.side == "two-sided" and all(side.comparable is None for side in solvers[0].sides):
-        low, high = link.delta(np.array([null.low, null.high]))
-        symmetric = low == -high and (reference.to is To.REST or (reference.to is To.POPULATION and low == 0))
-    numbers, start = np.arange(stacked(solvers, "status").size), 0
-    for solver in solvers if symmetric else ():
+    to, numbers = parts[0].reference.to, np.arange(parts[-1].places.stop)
+    if null is None or null.side != "two-sided" or parts[0].comparable is not None:
+        return numbers
+    low, high = parts[0].link.delta(np.array([null.low, null.high]))
+    if low != -high or not (to is To.REST or (to is To.POPULATION and low == 0)):
+        return numbers
+    for _, each in by_metric(parts):
         conditions: dict[int, BoolArray] = {}  # each is a partition with one group
-        for side in solver.sides:
-            size, inside = len(side.partition.groups), side.partition.codes >= 0
-            if size == 2 and inside.all():
+        for part in each:
+            inside, start = part.partition.codes >= 0, part.places.start
+            if part.groups == 2 and inside.all():
                 numbers[start + 1] = start
-            elif size == 1:
+            elif part.groups == 1:
                 numbers[start] = next((i for i, other in conditions.items() if (inside != other).all()), start)
                 conditions[start] = inside
-            start += size
     return numbers
 
 
 # ---- the dependence of the tests
 
 
-def max_t_draws(
-    solvers: Sequence[Solver], null: Hypothesis, disparity: FloatArray, error: FloatArray, tested: BoolArray
-) -> tuple[FloatArray, ...]:
+def max_t_draws(parts: Sequence[Comparison], null: Hypothesis, effects: Parts) -> tuple[FloatArray, ...]:
     """P-values of all groups of each metric (draws x groups) under their nulls, with their dependence."""
-    drawn = []
-    for solver, places in zip(solvers, places_of(solvers), strict=True):
-        if (number := int(tested[places].sum())) > FAMILY:
+    drawn, value, standard_error = [], effects.value, effects.standard_error
+    for places, each in by_metric(parts):
+        disparity, error, tested = value[places], standard_error[places], effects.tested[places]
+        if (number := int(tested.sum())) > FAMILY:
             raise UsageError(f"adjust: 'max-t' takes at most {FAMILY:,} groups, saw {number:,}; use 'holm'.")
-        joint = _covariance(solver, tested[places]) if number else np.empty((0, 0))
-        columns = disparity[places], error[places], tested[places]
-        drawn.append(_null_draws(joint, null, solver.link, *columns, solver.rng, 1.0, DRAWS))
+        joint = _covariance(each, tested) if number else np.empty((0, 0))
+        drawn.append(_null_draws(joint, null, each[0].link, disparity, error, tested, each[0].rng, 1.0, DRAWS))
     return tuple(drawn)
 
 
 def rate_draws(
-    solvers: Sequence[Solver],
-    null: Hypothesis,
-    disparity: FloatArray,
-    error: FloatArray,
-    tested: BoolArray,
-    *,
-    alpha: float,
-    one_pass: bool,
+    parts: Sequence[Comparison], null: Hypothesis, effects: Parts, *, alpha: float, one_pass: bool
 ) -> tuple[FloatArray, ...]:
     """The same for all metrics jointly, to measure the rate of Benjamini and Hochberg's adjustment; empty if too many.
 
     ``one_pass``: one pass counted all metrics, so their lines are the same.
     """
-    lines = 1 + max(int(solver.sums.lines_kept.max(initial=0)) for solver in solvers)
+    metrics, tested = by_metric(parts), effects.tested
+    lines = 1 + max(int(part.sums.lines_kept.max(initial=0)) for part in parts)
     if not 1 < int(tested.sum()) <= RATE_GROUPS or tested.size * lines > RATE_ENTRIES:
         return ()
-    if len(solvers) == 1:
-        common = _covariance(solvers[0], tested)
-    elif not one_pass or any(solver.sums.design is not None or solver.sums.dropped for solver in solvers):
+    if len(metrics) == 1:
+        common = _covariance(parts, tested)
+    elif not one_pass or any(part.sums.design is not None or part.sums.dropped for part in parts):
         return ()
     else:
         values, mass = np.zeros((lines, tested.size)), np.zeros(lines)
-        for solver, places in zip(solvers, places_of(solvers), strict=True):
-            rows = solver.sums.lines_kept
-            values[rows, places] = np.hstack([solver.influence(side).dense() for side in solver.sides])
-            mass[rows] = solver.sums.mass
+        for part in parts:
+            values[part.sums.lines_kept, part.places] = part.influence().dense()
+            mass[part.sums.lines_kept] = part.sums.mass
         common = covariance(Design(mass, mass, mass, mass, None), Influence.from_values(values[:, tested]))
     draws, rng = min(RATE_DRAWS, RATE_NUMBERS // int(tested.sum())), np.random.default_rng(0)
-    return (_null_draws(common, null, solvers[0].link, disparity, error, tested, rng, alpha, draws),)
+    columns = effects.value, effects.standard_error, tested
+    return (_null_draws(common, null, parts[0].link, *columns, rng, alpha, draws),)
 
 
-def _covariance(solver: Solver, tested: BoolArray) -> FloatArray:
-    return covariance(_design(solver.sums), Influence.join(list(map(solver.influence, solver.sides)), tested))
+def _covariance(parts: Sequence[Comparison], tested: BoolArray) -> FloatArray:
+    return covariance(parts[0].design, Influence.join([part.influence() for part in parts], tested))
 
 
 def _null_draws(
@@ -978,8 +904,8 @@ class Gaps:
     It is copied and pickled as the resulting `Widest`.
     """
 
-    def __init__(self, solvers: Sequence[Solver], alpha: float) -> None:
-        self._arguments = solvers, alpha
+    def __init__(self, parts: Sequence[Comparison], alpha: float) -> None:
+        self._arguments = parts, alpha
 
     @cached_property
     def widest(self) -> Widest | None:
@@ -993,23 +919,23 @@ def _unpickled(gap: Widest | None) -> Widest | None:
     return gap
 
 
-def _widest_gap(solvers: Sequence[Solver], alpha: float) -> Widest | None:
+def _widest_gap(parts: Sequence[Comparison], alpha: float) -> Widest | None:
     effects: list[tuple[Effect, list[tuple[str, str, str]]]] = []
-    tests, link = 0, solvers[0].link
-    for solver in solvers:
-        counted = replace(solver.reference, joint=True)
-        joint = replace(solver, reference=counted, correction=None, rng=np.random.default_rng(0))
-        for side in replace(solver, reference=Reference(To.HIGHEST, True)).with_sides().sides:
-            able = side.tested
-            if able.size < 2:
-                continue
-            tests += able.size * (able.size - 1) // 2
-            first, second = _outermost_pairs(side, able, link, PAIRS if solver.sigma is None else STANDARDIZED_PAIRS)
-            names, metric = side.partition.groups, solver.sums.measure.name
-            labels = [(str(names[a]), str(names[b]), metric) for a, b in zip(first, second, strict=True)]
-            effects.append((joint.pair(side, first, second), labels))
-    counts = [part for part, _ in effects if isinstance(part, ProfileLikelihood)]
-    counts = [part for part in counts if isinstance(natural(part.groups), Binary)]
+    tests, link, number = 0, parts[0].link, PAIRS if parts[0].sigma is None else STANDARDIZED_PAIRS
+    for part in parts:
+        counted = replace(part.reference, joint=True)
+        side = replace(part, reference=Reference(To.HIGHEST, True)).prepared()
+        side = replace(side, reference=counted, correction=None, rng=np.random.default_rng(0))
+        able = side.tested
+        if able.size < 2:
+            continue
+        tests += able.size * (able.size - 1) // 2
+        first, second = _outermost_pairs(side.means, able, link, number)
+        names, metric = part.partition.groups, part.sums.measure.name
+        labels = [(str(names[a]), str(names[b]), metric) for a, b in zip(first, second, strict=True)]
+        effects.append((side.pair(first, second), labels))
+    counts = [effect for effect, _ in effects if isinstance(effect, ProfileLikelihood)]
+    counts = [effect for effect in counts if isinstance(natural(effect.groups), Binary)]
     if counts and len(counts) == len(effects):  # many small solves cost more than one large one
         effects = [(ProfileLikelihood.pooled(counts), [label for _, labels in effects for label in labels])]
     largest, pair, least, most = np.nan, ("", "", ""), 0.0, 0.0
@@ -1028,24 +954,24 @@ def _widest_gap(solvers: Sequence[Solver], alpha: float) -> Widest | None:
     return Widest(float(link.reported(-largest if link.ratio else largest)), *ends, pair[:2], pair[2])
 
 
-def _outermost_pairs(side: Side, groups: IntArray, link: Link, number: int) -> tuple[IntArray, IntArray]:
+def _outermost_pairs(means: Binary | Real, groups: IntArray, link: Link, number: int) -> tuple[IntArray, IntArray]:
     """The pairs that may have the widest gap, or the largest upper limit of a gap, by normal theory.
 
     √(a² + b²) is the largest a cos t + b sin t, so the group at an end of the widest upper limit has the largest mean
     plus some multiple of its error among all groups: a few multiples, and several groups for each, represent all.
     """
-    means = linked(side.means, link)
+    scaled = linked(means, link)
     with np.errstate(all="ignore"):
-        error = np.sqrt(means.variance / means.n)
+        error = np.sqrt(scaled.variance / scaled.n)
     if groups.size > MANY:
-        center, margin = np.nan_to_num(means.mean[groups]), np.nan_to_num(error[groups], posinf=0.0)
+        center, margin = np.nan_to_num(scaled.mean[groups]), np.nan_to_num(error[groups], posinf=0.0)
         limits = [sign * center + factor * margin for sign in (1.0, -1.0) for factor in (-4.0, -2.0, 0.0, 1.0, 2.0)]
         groups = groups[_largest(limits, MANY // 10)]
     first, second = (groups[part] for part in np.triu_indices(groups.size, 1))
     if first.size <= number:
         return first, second
     with np.errstate(all="ignore"):
-        gap = np.nan_to_num(np.abs(means.mean[first] - means.mean[second]), nan=0.0)
+        gap = np.nan_to_num(np.abs(scaled.mean[first] - scaled.mean[second]), nan=0.0)
         margin = np.nan_to_num(np.sqrt(error[first] ** 2 + error[second] ** 2))
     chosen = _largest([gap, gap + 2.0 * margin, gap - 4.0 * margin], number // 3)
     return first[chosen], second[chosen]

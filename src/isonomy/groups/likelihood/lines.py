@@ -163,10 +163,6 @@ class MetricRows(Lines):
     factors: tuple[Mapping[str, FloatArray], Mapping[str, IntArray]] | None = None
 
     @property
-    def lines(self) -> Lines:
-        return self
-
-    @property
     def counts(self) -> FloatArray:
         """Rows of each line inside the metric's condition, whatever their weights."""
         if self.design is None:

@@ -16,7 +16,7 @@ becomes P(χ² > critical / (1 + A)). With many degrees of freedom a small A mat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,10 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from isonomy.errors import UsageError
-from isonomy.frames import Design
-from isonomy.groups.likelihood.comparison import Solver
+from isonomy.groups.likelihood.comparison import Comparison
 from isonomy.groups.likelihood.joint import Functions, Joint, Patterns, quadratic
-from isonomy.groups.likelihood.lines import Lines, MetricRows, refuse_many
+from isonomy.groups.likelihood.lines import Lines, refuse_many
 from isonomy.groups.likelihood.means import IDENTITY, LINKS, LOGIT, Binary, Link, Means, Real, linked, natural
 from isonomy.groups.likelihood.profile import bartlett_constant, mean_of_usable
 from isonomy.groups.options import Reference, To
@@ -359,10 +358,6 @@ def least_shift(
     return statistic, theta, status, df
 
 
-def independent_rows(sums: MetricRows) -> Design:
-    return Design(sums.mass, sums.mass, sums.mass, sums.counts, None)
-
-
 def directions(assumed: FloatArray, most: int) -> int:
     """The number of directions, at most ``most``, in which contrasts with this covariance vary."""
     return min(most, quadratic(np.zeros(len(assumed)), assumed)[1])
@@ -377,33 +372,30 @@ def padded_weights(weights: FloatArray, df: int) -> FloatArray:
     return np.append(weights, np.full(df - weights.size, weights.mean() if weights.size else 1.0))
 
 
-def without_reference(solver: Solver) -> Solver:
+def without_reference(part: Comparison) -> Comparison:
     """The same groups, for the influence of lines on a group's own value."""
-    return replace(solver, reference=Reference(To.HIGHEST, True))
+    return replace(part, reference=Reference(To.HIGHEST, True))
 
 
-def contrasts_of(solver: Solver, columns: Mapping[str, Any]) -> tuple[FloatArray, FloatArray]:
+def contrasts_of(parts: Sequence[Comparison], tested: BoolArray) -> tuple[FloatArray, FloatArray]:
     """Contrasts that are 0 if no group differs, for a metric that is not a mean over rows; and each line's influence.
 
     Against a group or a number, these are the groups' differences from it. Otherwise the groups of a partition are
     compared with its first group: whether the value of all rows follows from theirs depends on the metric.
     """
-    values, influences, start = [], [], 0
-    for side in solver.sides:
-        size = side.status.size
-        tested = np.flatnonzero(columns["tested"][start : start + size])
-        refuse_many("groups", side.partition.codes.size, size)
-        among = tested.size > 1 and solver.reference.to not in (To.GROUP, To.NUMBER)
-        influence = (without_reference(solver) if among else solver).influence(side).dense()[:, tested]
-        means = columns["estimate"][start : start + size][tested]
-        values.append(means[1:] - means[0] if among else means - side.reference[tested])
+    values, influences = [], []
+    for part, chosen in zip(parts, np.split(tested, np.cumsum([part.groups for part in parts])[:-1]), strict=True):
+        refuse_many("groups", part.partition.codes.size, part.groups)
+        among = int(chosen.sum()) > 1 and part.reference.to not in (To.GROUP, To.NUMBER)
+        influence = (without_reference(part) if among else part).influence().dense()[:, chosen]
+        means = part.estimate[chosen]
+        values.append(means[1:] - means[0] if among else means - part.reference_value[chosen])
         influences.append(influence[:, 1:] - influence[:, :1] if among else influence)
-        start += size
     return np.concatenate(values), np.hstack(influences)
 
 
 def region_of(
-    solver: Solver, columns: Mapping[str, Any], target: FloatArray, min_size: int
+    parts: Sequence[Comparison], columns: Mapping[str, Any], target: FloatArray, min_size: int
 ) -> tuple[Region, list[int]]:
     """The region of the tested groups, and the groups whose lines are left out of it.
 
@@ -412,10 +404,11 @@ def region_of(
     a loss would contradict every other group. Overlapping groups are tested without their lines, except those of a
     named reference; otherwise the mean of the population is left free.
     """
-    sums, tested, reference = solver.sums, columns["tested"], solver.reference
+    first_part, tested = parts[0], columns["tested"]
+    sums, reference, link = first_part.sums, first_part.reference, first_part.link
     unvaried = (columns["status"] == Status.CONSTANT) & ~tested
     position = np.where(tested, np.cumsum(tested) - 1, -1)
-    start, codes, equal = 0, [], np.zeros(sums.lines.value.size, dtype=bool)
+    start, codes, equal = 0, [], np.zeros(sums.value.size, dtype=bool)
     for partition in sums.partitions:
         end = start + len(partition.groups)
         equal |= np.append(unvaried[start:end], False)[partition.codes]
@@ -441,12 +434,12 @@ def region_of(
         referent = np.full(referent.size, 0.0 if few or equal[used][outside].any() else 1.0)
     elif reference.to.best:  # the tested groups are compared with each other
         referent = np.zeros(referent.size)
-    (units, lines), joint = sums.lines.standard(sums.inside), reference.joint
+    (units, lines), joint = sums.standard(sums.inside), reference.joint
     weight, influence = (None if part is None else part[used] for part in (lines.weight, lines.influence))
     value = reference.estimate.value if joint and reference.estimate is not None else None
     region = Region(
         groups=int(tested.sum()),
-        method=solver.method,
+        method=first_part.method,
         lines=replace(lines, value=lines.value[used], weight=weight, influence=influence if joint else None),
         pattern=pattern,
         slots=slots,
@@ -457,8 +450,8 @@ def region_of(
         least=min_size,
         unit=units.scale,
         origin=units.center,
-        center=units.zero if solver.link is not IDENTITY else 0.0,
-        scale=solver.link.name,
+        center=units.zero if link is not IDENTITY else 0.0,
+        scale=link.name,
     )
     return region, np.flatnonzero(unvaried).tolist() if dropping else []
 

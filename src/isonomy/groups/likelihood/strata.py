@@ -500,8 +500,8 @@ class StratifiedLines:
     @classmethod
     def of_groups(cls, sums: MetricRows, partition: Partition, mass: FloatArray | None = None) -> StratifiedLines:
         assert sums.strata is not None
-        columns = partition.codes, sums.strata.codes, sums.lines.value, sums.mass if mass is None else mass
-        return cls(*columns, sums.in_reference, size=len(partition.groups), binary=sums.lines.binary)
+        columns = partition.codes, sums.strata.codes, sums.value, sums.mass if mass is None else mass
+        return cls(*columns, sums.in_reference, size=len(partition.groups), binary=sums.binary)
 
     def influences(self, scale: Scale) -> Iterator[tuple[FloatArray, BoolArray]]:
         """For each group, the influence of the lines on its disparity within strata and on the unconditional one.
@@ -660,7 +660,7 @@ def account_for_strata(sums: MetricRows, scale: Scale, alpha: float) -> dict[str
     for partition, lines in zip(sums.partitions, every, strict=True):
         strata, merged = lines.strata, lines.strata.merged
         with np.errstate(all="ignore"):
-            whole = partition.sum(sums.mass * sums.lines.value) / partition.sum(sums.mass)
+            whole = partition.sum(sums.mass * sums.value) / partition.sum(sums.mass)
             raw, reference = merged.sum1 / merged.n1, merged.sum0 / merged.n0
         statistic, df = strata.homogeneity(scale)
         limits, matrices = np.full(strata.size, float(chi2_isf(alpha, 1))), None
