@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, Unpack
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from isonomy.frames.metrics import Measure, canonical
 from isonomy.groups import words
 from isonomy.groups.disparities import MOST_GROUPS, ComparisonPlan, Given, GroupEvidence, common, names_of, read
 from isonomy.groups.flag import OVERWHELMING, ROOT, common_notes, conclude_groups, estimate, large_differences
-from isonomy.groups.likelihood.comparison import Comparison, by_metric
+from isonomy.groups.likelihood.comparison import ComparedGroups, by_metric, stacked
 from isonomy.groups.likelihood.joint import Joint, NoDifference, quadratic, welch
 from isonomy.groups.likelihood.lines import Lines, MetricRows, refuse_many
 from isonomy.groups.likelihood.means import IDENTITY
@@ -154,17 +154,16 @@ def certify(
     rows_read = read(plan)
     parts = plan.compare(rows_read, rng)
     columns, tests = estimate(parts, plan)
-    joint = estimate_jointly(parts, columns, tests, plan, rng)
+    joint, jointly = estimate_jointly(parts, columns, tests, plan, rng)
+    tests |= {"null": jointly["null_disparity"]}
     columns |= decide(columns, tests, joint, plan)
     null_value = float(plan.tested_null) if isinstance(plan.tested_null, Real) else None
     return CertifyResult(
-        **columns | {name: joint[name] for name in ("statistic", "pvalue", "null_disparity", "region", "definitions")},
-        **common(record, plan, parts, random=plan.correction == "bartlett" or joint["factor"] != 1),
-        null=words.joint_null(plan, joint["region"].groups, null_value),
+        **columns | jointly,
+        **common(record, plan, parts, random=plan.correction == "bartlett" or joint.factor != 1),
+        null=words.joint_null(plan, joint.region.groups, null_value),
         notes=notes(columns, tests, joint, plan, rows_read),
         likelihood="cmh" if plan.given is not None else plan.likelihood.kind if plan.likely else "covariance",
-        df=joint["test"].df,
-        joint_status=joint["test"].status,
     )
 
 
@@ -258,67 +257,92 @@ def per_group(disparities: Disparities, labels: Sequence[str], argument: str) ->
 
 # ---- estimate
 
-Tested = tuple[
-    list[Comparison], dict[str, Any], dict[str, Any]
-]  # a metric: its groups, their columns, their joint test
 
-
-def estimate_jointly(
-    comparisons: Sequence[Comparison],
-    columns: Mapping[str, Any],
-    tests: Mapping[str, Any],
-    plan: CertifyPlan,
-    rng: np.random.Generator,
-) -> dict[str, Any]:
-    """The joint test of all groups that can be tested, at the disparities ``null_disparity``.
+class JointTest(NamedTuple):
+    """The joint test of the groups of one metric, or of several metrics; ``tested`` are its groups.
 
     ``test`` is the test before corrections; ``factor`` what T was divided by, NaN if a correction could not be
     computed; ``region`` the basis of confidence regions; ``spare`` the groups of the rows in no tested group, if these
     rows are left out because they are few or all equal, otherwise None.
     """
-    parts: list[Tested] = []
+
+    parts: Sequence[ComparedGroups]
+    tested: BoolArray
+    test: Joint
+    statistic: float
+    pvalue: float
+    region: Region | Stacked | NoDifference
+    factor: float = 1.0
+    spare: tuple[str, ...] | None = None
+
+    @property
+    def measure(self) -> Measure:
+        return self.parts[0].sums.measure
+
+    @property
+    def constrained(self) -> BoolArray:
+        """The tested groups whose disparities T depends on."""
+        constrained = self.tested.copy()
+        constrained[np.flatnonzero(constrained)[list(self.test.left_out)]] = False
+        return constrained
+
+
+def estimate_jointly(
+    parts: Sequence[ComparedGroups],
+    columns: Mapping[str, Any],
+    tests: Mapping[str, Any],
+    plan: CertifyPlan,
+    rng: np.random.Generator,
+) -> tuple[JointTest, dict[str, Any]]:
+    """The joint test of all groups that can be tested, and its columns of the evidence."""
+    joints: list[JointTest] = []
     null = np.full(tests["tested"].shape, np.nan)
-    for lines, each in by_metric(comparisons):
-        metric, part = (
-            each[0].sums.measure,
-            {name: columns[name][lines] for name in ("groups", "n", "reference_value", "status")},
-        )
-        part["effective"] = None if columns["design"] is None else columns["design"].effective[lines]
-        part["tested"] = tested = tests["tested"][lines]
+    for lines, each in by_metric(parts):
+        tested, measure = tests["tested"][lines], each[0].sums.measure
+        effective = None if columns["design"] is None else columns["design"].effective[lines]
         if not tested.any():
             if tested.size == 1:
                 raise NotEnoughData("groups: everybody is in one group, which leaves nothing to compare it with.")
-            which = f" by {metric.name!r}" if len(plan.measures) > 1 else ""
-            few = "" if part["effective"] is None else f", fewer than {FEWEST:g} effective clusters"
+            which = f" by {measure.name!r}" if len(plan.measures) > 1 else ""
+            few = "" if effective is None else f", fewer than {FEWEST:g} effective clusters"
             raise NotEnoughData(
                 f"groups: none can be tested{which}; each has fewer than {plan.min_size} rows that count{few}, or no "
                 "variation."
             )
-        target = per_group(plan.tested_null, [str(part["groups"][i]) for i in np.flatnonzero(tested)], "null")
+        names = [str(columns["groups"][lines.start + i]) for i in np.flatnonzero(tested)]
+        target = per_group(plan.tested_null, names, "null")
         null[lines][tested] = target
-        if plan.by_covariance(metric):
-            parts.append((each, part, _by_covariance(each, part, plan)))
+        if plan.by_covariance(measure):
+            joints.append(_by_covariance(each, tested, effective, plan))
         else:
-            parts.append((each, part, _by_likelihood(each, part, target, plan, rng)))
-    joint = parts[0][2] if len(parts) == 1 else _stacked(parts, columns, tests, plan)
-    pvalues = np.array([part["pvalue"] for _, _, part in parts])
-    adjusted = adjust_pvalues(pvalues, "holm")
+            joints.append(_by_likelihood(each, tested, effective, target, plan, rng))
+    joint = joints[0] if len(joints) == 1 else _stacked(joints, columns, tests, plan)
+    adjusted = adjust_pvalues([each.pvalue for each in joints], "holm")
     definitions = {
-        each[0].sums.measure.name: (part["statistic"], part["test"].df, part["pvalue"], float(p))
-        for (each, _, part), p in zip(parts, adjusted, strict=True)
+        each.measure.name: (each.statistic, each.test.df, each.pvalue, float(p))
+        for each, p in zip(joints, adjusted, strict=True)
     }
-    return joint | {"null_disparity": null, "definitions": definitions if len(parts) > 1 else {}}
+    return joint, {
+        "null_disparity": null,
+        "definitions": definitions if len(joints) > 1 else {},
+        "statistic": joint.statistic,
+        "df": joint.test.df,
+        "pvalue": joint.pvalue,
+        "joint_status": joint.test.status,
+        "region": joint.region,
+    }
 
 
 def _by_likelihood(
-    parts: Sequence[Comparison],
-    columns: Mapping[str, Any],
+    parts: Sequence[ComparedGroups],
+    tested: BoolArray,
+    effective: FloatArray | None,
     target: FloatArray,
     plan: CertifyPlan,
     rng: np.random.Generator,
-) -> dict[str, Any]:
-    sums, groups = parts[0].sums, columns["groups"]
-    region, dropped = region_of(parts, columns, target, plan.min_size)
+) -> JointTest:
+    sums = parts[0].sums
+    region, dropped = region_of(parts, tested, target, plan.min_size)
     joint, resamples, measured = region.test(target), plan.likelihood.resamples, 1.0
     if plan.correction == "auto":
         measured = automatic_factor(region, joint, target, plan.alpha, resamples, rng)
@@ -326,96 +350,86 @@ def _by_likelihood(
         measured = joint_factor(region, joint, target, resamples, rng)
     factor = 1.0 if np.isnan(measured) else measured
     statistic = joint.statistic / factor
-    pvalue = float(chi2_sf(statistic, joint.df)) if joint.df else 1.0
-    if sums.design is not None and joint.df:
-        constrained = _constrained(columns, joint)
-        effective = float(columns["effective"][constrained].min())
-        influence = Influence.join([part.influence() for part in parts], constrained)
-        varying = directions(covariance(independent_rows(sums), influence), joint.df)
-        law = joint_law(sums.design, influence, varying, effective) if varying else JointLaw(np.ones(1), effective)
+    result = JointTest(parts, tested, joint, statistic, 1.0, region, measured)
+    if joint.df:
+        result = result._replace(pvalue=float(chi2_sf(statistic, joint.df)))
+    if effective is not None and sums.design is not None and joint.df:
+        fewest = float(effective[result.constrained].min())
+        influence = Influence.join([part.influence() for part in parts], result.constrained)
+        varying = directions(covariance(_independent(sums), influence), joint.df)
+        law = joint_law(sums.design, influence, varying, fewest) if varying else JointLaw(np.ones(1), fewest)
         law = replace(law, weights=padded_weights(law.weights, joint.df))
         pvalue = law.tail(joint.statistic)
-        statistic = float(chi2_isf(pvalue, joint.df))
+        result = result._replace(pvalue=pvalue, statistic=float(chi2_isf(pvalue, joint.df)))
         factor = law.critical(plan.alpha) / float(chi2_isf(plan.alpha, joint.df))
-    spare = tuple(str(groups[i]) for i in dropped) or None
+    groups = [str(group) for part in parts for group in part.partition.groups]
+    spare = tuple(groups[i] for i in dropped) or None
     if not dropped and region.free and not plan.target.to.best:
         spare = sums.reached(region.single[region.pattern] < 0)
-    outcome = {"test": joint, "statistic": statistic, "pvalue": pvalue, "factor": measured, "spare": spare}
     # No difference does not depend on the unit, or on the rows that are dropped; other disparities do.
     if plan.sigma is not None or dropped:
-        return outcome | {"region": NoDifference(region.groups, statistic, joint.df, plan.base_scale)}
-    return outcome | {"region": replace(region, factor=factor)}
+        limited = NoDifference(region.groups, result.statistic, joint.df, plan.base_scale)
+        return result._replace(spare=spare, region=limited)
+    return result._replace(spare=spare, region=replace(region, factor=factor))
 
 
-def independent_rows(sums: MetricRows) -> Design:
+def _independent(sums: MetricRows) -> Design:
     return Design(sums.mass, sums.mass, sums.mass, sums.counts, None)
 
 
-def _constrained(columns: Mapping[str, Any], joint: Joint) -> BoolArray:
-    constrained: BoolArray = columns["tested"].copy()
-    constrained[np.flatnonzero(constrained)[list(joint.left_out)]] = False
-    return constrained
-
-
-def _by_covariance(parts: Sequence[Comparison], columns: Mapping[str, Any], plan: CertifyPlan) -> dict[str, Any]:
-    sums, tested = parts[0].sums, columns["tested"]
+def _by_covariance(
+    parts: Sequence[ComparedGroups], tested: BoolArray, effective: FloatArray | None, plan: CertifyPlan
+) -> JointTest:
+    sums, design = parts[0].sums, parts[0].design
     if plan.given is not None:
-        rows = columns["n"] if columns["effective"] is None else columns["effective"]
-        ends = np.cumsum([part.groups for part in parts])[:-1]
-        places = [np.flatnonzero(part) for part in np.split(tested, ends)]
-        raw, df, pvalue = all_equal(sums, places, float(rows[tested].min()))
+        rows = stacked(parts, "rows") if effective is None else effective
+        places = np.split(tested, np.cumsum([len(part.size) for part in parts])[:-1])
+        raw, df, pvalue = all_equal(sums, list(map(np.flatnonzero, places)), float(rows[tested].min()))
     else:
         values, added = contrasts_of(parts, tested)
-        independent, influence = independent_rows(sums), Influence.from_values(added)
-        raw, df = quadratic(values, covariance(independent, influence))
-        design = parts[0].design
+        influence = Influence.from_values(added)
+        raw, df = quadratic(values, covariance(_independent(sums), influence))
         actual = quadratic(values, covariance(design, influence))[0]
         spreads = Spread.join([spread(design, without_reference(part).influence()) for part in parts])
-        known = (tested | (columns["status"] == Status.REFERENCE)) & (spreads.variance > 0)
+        known = (tested | (stacked(parts, "status") == Status.REFERENCE)) & (spreads.variance > 0)
         pvalue = welch(actual, df, spreads.variance[known], spreads.df[known]) if df else 1.0
     exact = not df or (plan.given is not None and sums.design is None)
     statistic = raw if exact else float(chi2_isf(pvalue, df))
     region = NoDifference(int(tested.sum()), statistic, df, plan.base_scale)
-    test = Joint(raw, df, np.empty(0), Status.OK)
-    return {"test": test, "statistic": statistic, "pvalue": pvalue, "factor": 1.0, "spare": None, "region": region}
+    return JointTest(parts, tested, Joint(raw, df, np.empty(0), Status.OK), statistic, pvalue, region)
 
 
 def _stacked(
-    parts: Sequence[Tested],
-    columns: Mapping[str, Any],
-    tests: Mapping[str, Any],
-    plan: CertifyPlan,
-) -> dict[str, Any]:
+    joints: Sequence[JointTest], columns: Mapping[str, Any], tests: Mapping[str, Any], plan: CertifyPlan
+) -> JointTest:
     """Several metrics at once: the sum of their statistics, each corrected for small groups if necessary.
 
     Metrics of the same rows are dependent, so the sum is a weighted sum of chi-squares. The weights are the eigenvalues
     of the covariance of the disparities relative to what it would be for independent metrics, where they are 1. With
     weights or clusters the covariance is that of sums over clusters.
     """
-    whole = parts[0][0][0].sums.whole
-    lines = 1 + max(int(each[0].sums.lines_kept.max(initial=-1)) for each, _, _ in parts)
+    whole = joints[0].parts[0].sums.whole
+    lines = 1 + max(int(joint.parts[0].sums.lines_kept.max(initial=-1)) for joint in joints)
     uncorrelated, mass = [], np.ones(lines)
-    for each, part, joint in parts:
-        sums, plain = each[0].sums, [replace(comparison, sigma=None, scale="difference") for comparison in each]
-        constrained = _constrained(part, joint["test"])
-        if plan.by_covariance(sums.measure) or plan.target.to.best:  # groups are compared with each other
-            lines_add = contrasts_of(plain, part["tested"])[1]
+    for joint in joints:
+        sums, plain = joint.parts[0].sums, [replace(part, sigma=None, scale="difference") for part in joint.parts]
+        if plan.by_covariance(joint.measure) or plan.target.to.best:  # groups are compared with each other
+            lines_add = contrasts_of(plain, joint.tested)[1]
         else:
-            refuse_many("groups", sums.mass.size, constrained.size)
-            lines_add = np.hstack([comparison.influence().dense() for comparison in plain])[:, constrained]
+            refuse_many("groups", sums.mass.size, joint.tested.size)
+            lines_add = np.hstack([part.influence().dense() for part in plain])[:, joint.constrained]
         spread_out = np.zeros((lines, lines_add.shape[1]))
         spread_out[sums.lines_kept] = lines_add * np.sqrt(sums.mass)[:, None]
         mass[sums.lines_kept] = sums.mass
         second = spread_out.T @ spread_out
         scale, vectors = np.linalg.eigh(second)
-        varying = slice(scale.size - directions(second, joint["test"].df), None)
+        varying = slice(scale.size - directions(second, joint.test.df), None)
         uncorrelated.append(spread_out @ (vectors[:, varying] / np.sqrt(scale[varying])))
-    combined, single = np.hstack(uncorrelated), [joint for _, _, joint in parts]
-    joints: list[Joint] = [joint["test"] for joint in single]
+    combined = np.hstack(uncorrelated)
     # With a design, the law below is that of the uncorrected statistics.
-    statistics = [joint["statistic"] if whole is None else joint["test"].statistic for joint in single]
-    statistic, df = float(sum(statistics)), sum(joint.df for joint in joints)
-    uncorrected = float(sum(t * joint["factor"] for t, joint in zip(statistics, single, strict=True)))
+    statistics = [joint.statistic if whole is None else joint.test.statistic for joint in joints]
+    statistic, df = float(sum(statistics)), sum(joint.test.df for joint in joints)
+    uncorrected = float(sum(t * joint.factor for t, joint in zip(statistics, joints, strict=True)))
     factor = uncorrected / statistic if np.isfinite(statistic) and statistic > 0 else 1.0
     if whole is None:
         second = combined.T @ combined
@@ -428,44 +442,37 @@ def _stacked(
     elif df:
         pvalue = JointLaw(weights, float(columns["design"].effective[tests["tested"]].min())).tail(statistic)
     equivalent = float(chi2_isf(pvalue, df)) if df or whole is not None else statistic
-    starts = np.cumsum([0, *(int(part["tested"].sum()) for _, part, _ in parts)])
-    left_out = tuple(int(i + start) for joint, start in zip(joints, starts, strict=False) for i in joint.left_out)
-    status = next((joint.status for joint in joints if joint.status is not Status.OK), Status.OK)
-    spare = [joint["spare"] for joint in single if joint["spare"] is not None]
-    regions = tuple(joint["region"] for joint in single if isinstance(joint["region"], Region))
-    stacked = whole is None and len(regions) == len(parts)
+    starts = np.cumsum([0, *(int(joint.tested.sum()) for joint in joints)])
+    left_out = [int(i + start) for joint, start in zip(joints, starts, strict=False) for i in joint.test.left_out]
+    status = next((joint.test.status for joint in joints if joint.test.status is not Status.OK), Status.OK)
+    spare = [joint.spare for joint in joints if joint.spare is not None]
+    regions = tuple(joint.region for joint in joints if isinstance(joint.region, Region))
     statistic = statistic if whole is None else equivalent
-    return {
-        "test": Joint(statistic, df, np.empty(0), status, left_out),
-        "statistic": statistic,
-        "pvalue": pvalue,
-        "factor": factor,
-        "spare": tuple(dict.fromkeys(name for names in spare for name in names)) if spare else None,
-        "region": Stacked(regions, weights)
-        if stacked
-        else NoDifference(int(starts[-1]), equivalent, df, plan.base_scale),
-    }
+    region: Stacked | NoDifference = NoDifference(int(starts[-1]), equivalent, df, plan.base_scale)
+    if whole is None and len(regions) == len(joints):
+        region = Stacked(regions, weights)
+    names = tuple(dict.fromkeys(name for group in spare for name in group)) if spare else None
+    test = Joint(statistic, df, np.empty(0), status, tuple(left_out))
+    return JointTest(joints[0].parts, tests["tested"], test, statistic, pvalue, region, factor, names)
 
 
 # ---- decide
 
 
-def decide(
-    columns: Mapping[str, Any], tests: Mapping[str, Any], joint: Mapping[str, Any], plan: CertifyPlan
-) -> dict[str, Any]:
+def decide(columns: Mapping[str, Any], tests: Mapping[str, Any], joint: JointTest, plan: CertifyPlan) -> dict[str, Any]:
     """One verdict: on the joint null hypothesis or, with a tolerance, on the p-values and intervals of the groups."""
     adjusted = adjust_pvalues(columns["pvalue"], plan.adjust, tests["same"])
     shown, status = conclude_groups(adjusted, columns, tests, plan)
     if plan.tolerance is None:
         # Without a correction that is needed, the p-value does not keep its level.
-        unsure = bool(np.isnan(joint["factor"])) and plan.correction == "auto"
+        unsure = bool(np.isnan(joint.factor)) and plan.correction == "auto"
         unsure |= bool(jointly_skewed(columns, tests, joint, plan))
-        shown = conclude([np.nan if unsure else joint["pvalue"]], alpha=plan.alpha)
+        shown = conclude([np.nan if unsure else joint.pvalue], alpha=plan.alpha)
     return {"verdict": shown.verdict, "tolerance_pvalue": adjusted, "status": status}
 
 
 def jointly_skewed(
-    columns: Mapping[str, Any], tests: Mapping[str, Any], joint: Mapping[str, Any], plan: CertifyPlan
+    columns: Mapping[str, Any], tests: Mapping[str, Any], joint: JointTest, plan: CertifyPlan
 ) -> tuple[Note, ...]:
     """Why skewed metrics leave the joint test without a verdict.
 
@@ -473,11 +480,11 @@ def jointly_skewed(
     large amounts, and p is small only by the groups' own variances.
     A likelihood that the caller wants uncorrected, or as published, is not stopped.
     """
-    tested, df, pvalue = tests["tested"], joint["test"].df, joint["pvalue"]
+    tested, df, pvalue = tests["tested"], joint.test.df, joint.pvalue
     if plan.likelihood.correction is None or plan.likelihood.published or plan.tolerance is not None or not df:
         return ()
     metrics, (third, variance, narrow) = np.array(columns["metrics"]), tests["moments"][:3]
-    null = np.where(np.isnan(joint["null_disparity"]), plan.link.equal, joint["null_disparity"])
+    null = np.where(np.isnan(tests["null"]), plan.link.equal, tests["null"])
     with np.errstate(all="ignore"):
         squared = np.where(tested, third**2 / variance**3, np.nan)
         squares = np.where(tested, ((columns["disparity"] - null) / columns["standard_error"]) ** 2, 0.0)
@@ -499,23 +506,23 @@ def jointly_skewed(
 def notes(
     columns: Mapping[str, Any],
     tests: Mapping[str, Any],
-    joint: Mapping[str, Any],
+    joint: JointTest,
     plan: CertifyPlan,
     rows: Sequence[MetricRows],
 ) -> tuple[Note, ...]:
-    test, automatic, null = joint["test"], plan.correction == "auto", joint["null_disparity"]
+    test, automatic, null = joint.test, plan.correction == "auto", tests["null"]
     more = [*common_notes(columns, tests, plan, rows)]
     more += jointly_skewed(columns, tests, joint, plan)
-    if np.isnan(joint["factor"]):
+    if np.isnan(joint.factor):
         more.append(Note("uncorrected", values={"needed": automatic}))
-    elif automatic and joint["factor"] != 1:
-        more.append(Note("joint_corrected", values={"factor": joint["factor"]}))
+    elif automatic and joint.factor != 1:
+        more.append(Note("joint_corrected", values={"factor": joint.factor}))
     tested = np.flatnonzero(tests["tested"])
     more += note_if("joint_left_out", names_of(columns, tested[list(test.left_out)]), least=plan.min_size)
-    if joint["spare"] is not None:
+    if joint.spare is not None:
         equal = bool(((tests["status"] == Status.CONSTANT) & ~tests["tested"]).any())
         values = {"least": min(plan.min_size, HANDFUL), "tested": tested.size, "equal": equal}
-        more.append(Note("joint_spare", joint["spare"], values))
+        more.append(Note("joint_spare", joint.spare, values))
     equality = plan.tolerance is None and (np.isnan(null) | (null == plan.link.equal)).all()
     if equality and columns["verdict"] is Verdict.VIOLATION and not large_differences(columns, plan).any():
         more.append(Note("large_sample"))

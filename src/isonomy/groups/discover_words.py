@@ -7,7 +7,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from isonomy.frames.expressions import Comparison
-from isonomy.groups.words import group_finding
+from isonomy.groups.words import HOLM, group_finding
 from isonomy.inference import Verdict
 from isonomy.results import phrases, register
 
@@ -22,8 +22,7 @@ REFERENCES = (
     "Cherian, J. J. and Candès, E. J. (2024). Statistical inference for fairness auditing. JMLR 25 (149), 1-49.",
     "Goeman, J. and Solari, A. (2024). On selection and conditioning in multiple testing and selective inference. "
     "Biometrika 111, 393-416.",
-    "Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scandinavian Journal of Statistics 6, "
-    "65-70.",
+    HOLM,
 )
 LIMITS = (
     "Other subgroups may be treated worse: the search looks at conditions on the named features alone, at these cuts.",

@@ -15,7 +15,7 @@ from isonomy.frames.expressions import Scalar, flag
 from isonomy.frames.groups import CONDITION, belongs, in_words
 from isonomy.frames.metrics import ERRORS, Measure, listed, measure, metric_columns, shared_cells, shared_rows
 from isonomy.groups import proxy_words, words
-from isonomy.groups.likelihood.comparison import Comparison, Gaps, Widest, by_metric
+from isonomy.groups.likelihood.comparison import ComparedGroups, Gaps, Widest, by_metric
 from isonomy.groups.likelihood.functionals import ranked
 from isonomy.groups.likelihood.lines import MetricRows, rows_or_bins
 from isonomy.groups.likelihood.means import LINKS, Link
@@ -90,6 +90,7 @@ class ComparisonPlan(Plan):
     metric_requests: tuple[Request, ...] = field(init=False)
     counted: tuple[Request, ...] = field(init=False)
     shared: Request | None = field(init=False)
+    overlapping: bool = field(init=False)
 
     def __post_init__(self) -> None:
         given = self.given
@@ -170,6 +171,7 @@ class ComparisonPlan(Plan):
             metric_requests=tuple(requests),
             counted=tuple(counted),
             shared=shared_cells(counted) if len(counted) > 1 else None,
+            overlapping=len(list(grouping.subsets)) > 1,
         )
 
     def refusals(self) -> Iterator[tuple[bool, str]]:
@@ -263,10 +265,6 @@ class ComparisonPlan(Plan):
     def plugged_in(self) -> bool:
         return not self.target.joint and self.target.to is not To.NUMBER
 
-    @property
-    def overlapping(self) -> bool:
-        return len(list(self.grouping.subsets)) > 1
-
     def by_row(self, measure: Measure) -> bool:
         """Whether values are needed row by row; counts are enough for a 0/1 metric with a plain reference."""
         return measure.by_row or self.target.to is To.ESTIMATE or self.comparable is not None
@@ -286,7 +284,7 @@ class ComparisonPlan(Plan):
             return ()
         return self.counted if self.shared is None else (self.shared,)
 
-    def compare(self, rows: Sequence[MetricRows], rng: np.random.Generator) -> list[Comparison]:
+    def compare(self, rows: Sequence[MetricRows], rng: np.random.Generator) -> list[ComparedGroups]:
         """The groups of all metrics; a joint test corrects its own statistic, not those of the groups."""
         method, start = self.likelihood, 0
         as_published = method.published and self.target.to is To.NUMBER
@@ -319,7 +317,7 @@ class ComparisonPlan(Plan):
             options["terms"] = None if sums.factors is None else Terms.of_factors(*sums.factors, sums.mass)
             for partition, size in zip(sums.partitions, sums.sizes, strict=True):
                 places = slice(start, start + size.size)
-                part = Comparison(sums=sums, partition=partition, size=size, places=places, **options)
+                part = ComparedGroups(sums=sums, partition=partition, size=size, places=places, **options)
                 parts.append(part.prepared())
                 start = places.stop
         return parts
@@ -448,7 +446,7 @@ def names_of(columns: Mapping[str, Any], which: npt.ArrayLike) -> tuple[str, ...
 
 
 def common(
-    record: Callable[..., Provenance], plan: ComparisonPlan, parts: Sequence[Comparison], *, random: bool
+    record: Callable[..., Provenance], plan: ComparisonPlan, parts: Sequence[ComparedGroups], *, random: bool
 ) -> dict[str, Any]:
     """The fields of both results that do not depend on decisions; ``random``: whether anything was drawn."""
     gaps: Gaps | Widest | None = Gaps(parts, plan.alpha) if plan.given is None or plan.jointly else None

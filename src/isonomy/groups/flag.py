@@ -16,7 +16,7 @@ from isonomy.frames.proxies import proxy_of
 from isonomy.groups import proxy_words, words
 from isonomy.groups.disparities import MOST_GROUPS, ComparisonPlan, Given, GroupEvidence, common, names_of, read
 from isonomy.groups.likelihood import comparison
-from isonomy.groups.likelihood.comparison import Comparison
+from isonomy.groups.likelihood.comparison import ComparedGroups
 from isonomy.groups.likelihood.lines import MetricRows
 from isonomy.groups.likelihood.profile import Corrected, OnScale
 from isonomy.groups.likelihood.strata import SHOWN, account_for_strata
@@ -295,7 +295,7 @@ class FlagPlan(ComparisonPlan):
 OVERWHELMING, ROOT = 1e-3, 8.0
 
 
-def estimate(parts: Sequence[Comparison], plan: ComparisonPlan) -> tuple[dict[str, Any], dict[str, Any]]:
+def estimate(parts: Sequence[ComparedGroups], plan: ComparisonPlan) -> tuple[dict[str, Any], dict[str, Any]]:
     """Compare each group with its reference and test it, for all metrics; NaN for groups that are not tested.
 
     Returns the columns of the evidence, and facts that only decisions need: ``tested`` groups; tests of the ``same``
@@ -364,7 +364,7 @@ def estimate(parts: Sequence[Comparison], plan: ComparisonPlan) -> tuple[dict[st
     names, binary, shares, errors = np.array(metrics, dtype=object).T
     binary, shared = binary.astype(bool), shares.astype(bool)
     reference = comparison.stacked(parts, "reference_value")
-    spread_out = [part.means.variance[: part.groups] for part in parts]
+    spread_out = [part.means.variance[: len(part.size)] for part in parts]
     columns: dict[str, Any] = {
         "metrics": tuple(names),
         "shares": tuple(shares),
@@ -411,12 +411,12 @@ def estimate(parts: Sequence[Comparison], plan: ComparisonPlan) -> tuple[dict[st
     return columns, tests
 
 
-def _accounts(parts: Sequence[Comparison], plan: ComparisonPlan) -> dict[str, Any]:
+def _accounts(parts: Sequence[ComparedGroups], plan: ComparisonPlan) -> dict[str, Any]:
     """The columns about the factors: of strata, or of comparable people, where some metrics have more than others."""
     if plan.comparable is None:
         return account_for_strata(parts[0].sums, plan.base_scale, plan.alpha)
     accounts = [
-        (part.comparable.account(part.link, part.sums.design, plan.alpha), np.full(part.groups, np.nan))
+        (part.comparable.account(part.link, part.sums.design, plan.alpha), np.full(len(part.size), np.nan))
         for part in parts
         if part.comparable is not None
     ]

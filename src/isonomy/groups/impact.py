@@ -28,7 +28,7 @@ from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
 from isonomy.groups.proxy import ProxyEvidence, ProxyPlan, impact_by_proxy, impact_columns
 from isonomy.inference import Verdict, conclude, rejected
 from isonomy.inference.decide import Alternative
-from isonomy.inference.designs import FEWEST, DesignEffect, Influence, Law, Spread, spread
+from isonomy.inference.designs import FEWEST, Influence, Law, Spread, spread
 from isonomy.inference.effect import AgainstBest, Designed, Effect, Hypothesis, every_pair
 from isonomy.inference.multiplicity import adjust as adjusted
 from isonomy.inference.multiplicity import sup_t
@@ -196,15 +196,20 @@ def adverse_impact(
     plan, rng, record = open_call("adverse_impact", plan_impact, locals())
     if isinstance(plan, ProxyPlan):
         return AdverseImpactResult(**impact_columns(plan, record, phrases.chosen(plan.source.labels.metrics)))
-    sample = read(plan)
+    sample = plan.source.cells(plan.request) if plan.score is None else plan.source.rows(plan.request)
     tables = [Table(partition, sample, plan) for partition in sample.partitions]
-    columns = estimate(tables, plan, rng)
+    columns = join_tables([compare(table, plan, rng) for table in tables])
     alike, about = ({}, ()) if plan.given is None else compare_alike(tables, plan)
+    design = None
+    if sample.design is not None:
+        totals = Spread.join([table.spread for table in tables])
+        with np.errstate(all="ignore"):
+            design = totals.effect(totals.law(np.concatenate([table.variance for table in tables])))
     return AdverseImpactResult(
         **columns,
         **alike,
         **decide(columns, plan),
-        design=None if sample.design is None else design_effect(tables),
+        design=design,
         null=words.IMPACT_NULL.format(phrases.number(plan.threshold)),
         notes=(*notes(tables, columns, plan, sample.dropped), *about),
         provenance=record(rows=sample.rows, dropped=sample.dropped, random=plan.score is not None),
@@ -302,10 +307,6 @@ class ImpactPlan(Plan):
 # ---- read
 
 
-def read(plan: ImpactPlan) -> Sample:
-    return plan.source.cells(plan.request) if plan.score is None else plan.source.rows(plan.request)
-
-
 class Table:
     """The categories of one partition, and the rows whose category is unknown.
 
@@ -393,10 +394,6 @@ def quantiles(values: FloatArray, mass: FloatArray, levels: FloatArray) -> Float
 
 
 # ---- estimate
-
-
-def estimate(tables: list[Table], plan: ImpactPlan, rng: np.random.Generator) -> dict[str, Any]:
-    return join_tables([compare(table, plan, rng) for table in tables])
 
 
 def compare(table: Table, plan: ImpactPlan, rng: np.random.Generator) -> dict[str, Any]:
@@ -509,12 +506,6 @@ def two_by_two(n: FloatArray, k: FloatArray, reference: int) -> dict[str, FloatA
     exact = np.array([float(fisher_exact(table.astype(int)).pvalue) for table in counts])
     alone = np.arange(n.size) == reference
     return {"deviations": np.where(alone, np.nan, deviations), "fisher_pvalue": np.where(alone, np.nan, exact)}
-
-
-def design_effect(tables: list[Table]) -> DesignEffect:
-    totals = Spread.join([table.spread for table in tables])
-    with np.errstate(all="ignore"):
-        return totals.effect(totals.law(np.concatenate([table.variance for table in tables])))
 
 
 # The columns of a comparison.
@@ -708,19 +699,17 @@ def notes(
     tables: list[Table], columns: Mapping[str, Any], plan: ImpactPlan, dropped: Mapping[str, int]
 ) -> tuple[Note, ...]:
     status, labels = columns["status"], np.array([str(group) for group in columns["groups"]])
-
-    def having(kind: Status) -> list[str]:
-        return list(labels[status == kind])
-
     able = ~np.isin(status, (Status.TOO_SMALL, Status.FEW_CLUSTERS))
     alone = [table.name for table in tables if int(able[np.array(columns["tables"]) == table.name].sum()) < 2]
     unknown = [{"table": t.name, "unknown": t.unknown_rows, "rows": t.unknown_rows + t.rows.sum()} for t in tables]
     return (
         *([Note("dropped", values=dropped)] if any(dropped.values()) else []),
         *(Note("unknown_category", values=values) for values in unknown if values["unknown"]),
-        *note_if("left_out", having(Status.TOO_SMALL), least=plan.min_size, share=plan.smallest_share),
-        *note_if("few_clusters", having(Status.FEW_CLUSTERS)),
-        *note_if("nobody_selected", having(Status.ZERO_BASELINE)),
+        *note_if(
+            "left_out", labels[status == Status.TOO_SMALL].tolist(), least=plan.min_size, share=plan.smallest_share
+        ),
+        *note_if("few_clusters", labels[status == Status.FEW_CLUSTERS].tolist()),
+        *note_if("nobody_selected", labels[status == Status.ZERO_BASELINE].tolist()),
         *([Note("nothing_to_compare", values={"tables": alone})] if alone else []),
     )
 

@@ -9,6 +9,8 @@ from math import isfinite, isnan, nan
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from isonomy.inference import Verdict, inside, rejected
 from isonomy.numerics.status import Status
 from isonomy.results import Note, phrases, register
@@ -27,11 +29,19 @@ if TYPE_CHECKING:
 # ---- groups one by one
 
 METHOD = "empirical likelihood"
+BENJAMINI = "Benjamini, Y. and Hochberg, Y. (1995). Controlling the false discovery rate. JRSS B 57, 289-300."
+MIETTINEN = (
+    "Miettinen, O. and Nurminen, M. (1985). Comparative analysis of two rates. Statistics in Medicine 4, 213-226."
+)
+HOLM = (
+    "Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scandinavian Journal of Statistics 6, "
+    "65-70."
+)
 REFERENCES = (
     "Tang, J., Xie, C., Zeng, X. and Zhu, L. (2026). Empirical likelihood-based fairness auditing: distribution-free "
     "certification and flagging. arXiv:2601.20269.",
     "Owen, A. B. (2001). Empirical Likelihood. Chapman and Hall/CRC.",
-    "Benjamini, Y. and Hochberg, Y. (1995). Controlling the false discovery rate. JRSS B 57, 289-300.",
+    BENJAMINI,
 )
 LIMITS = (
     phrases.NOT_PROOF,
@@ -241,34 +251,25 @@ def flag_overview(r: FlagResult, order: Sequence[int]) -> str:
     several, tested = len(set(r.metrics)) > 1, len(order)
     titles = {i: r.names[i].replace(f"({r.metrics[i]})", f"({phrases.metric(r.metrics[i])})") for i in order}
     flagged = [i for i in order if r.verdicts[i] is Verdict.VIOLATION]
-    apart = {
-        words[word]: [titles[i] for i in way if r.direction[i] == word]
-        for words in [OTHER_NULL if r.tested else NAMED]
-        for word, way in ((DISFAVORED, flagged), (FAVORED, flagged[::-1]))
-    }
-    apart[NOT_RECORDED] = [titles[i] for i in flagged if not r.direction[i]]
-    apart = {word: names for word, names in apart.items() if names}
-    against = f"{r.tested or r.reference}{' by more than the tolerance' if r.tolerance is not None else ''}"
+    sides = ""
+    for direction, way in ((DISFAVORED, flagged), (FAVORED, flagged[::-1]), ("", flagged)):
+        if names := [titles[i] for i in way if r.direction[i] == direction]:
+            word = (OTHER_NULL if r.tested else NAMED).get(direction, NOT_RECORDED)
+            sides += f" {word[:1].upper()}{word[1:]}: {phrases.listed(names)}."
     within = sum(verdict is Verdict.WITHIN_TOLERANCE for verdict in r.verdicts)
     listed = sum(status is not Status.REFERENCE for status in r.status)
     side = {"greater": ", upwards", "less": ", downwards"}.get(r.alternative, "")
     end = f" {counted(within, several, verb=True)} shown to lie within the tolerance{side}." if within else ""
     if tested != listed:
         end += f" {counted(listed - tested, several, verb=True)} listed without a verdict: see the table."
-    number = sum(map(len, apart.values()))
     if not tested:
         return f"No group could be tested.{end}"
-    if not number:
-        none = f"None of {counted(tested, several)}" if tested > 1 else f"The one {counted(1, several)[2:]} tested"
-        return f"{none} was {'' if tested > 1 else 'not '}shown to differ from {against}.{end}"
-    if tested == listed == 1:
-        word, (name, *_) = next(iter(apart.items()))
-        return f"{name}: shown to differ from {against}, {word}."
-    sides = [f"{word[:1].upper()}{word[1:]}: {phrases.listed(names)}." for word, names in apart.items()]
-    differ = (
-        f"{number:,} of {counted(tested, several)} {'was' if number == 1 else 'were'} shown to differ from {against}."
-    )
-    return f"{differ} {' '.join(sides)}{end}"
+    subject = f"{f'{len(flagged):,}' if flagged else 'None'} of {counted(tested, several)}"
+    verb = "were" if len(flagged) > 1 else "was"
+    if tested == 1:
+        subject, verb = f"The one {counted(1, several)[2:]} tested", "was" if flagged else "was not"
+    against = f"{r.tested or r.reference}{' by more than the tolerance' if r.tolerance is not None else ''}"
+    return f"{subject} {verb} shown to differ from {against}.{sides}{end}"
 
 
 SENTENCES, LISTED = 12, 20  # lines that `summary` describes one by one; groups in its table
@@ -311,17 +312,9 @@ def alone(r: GroupEvidence) -> tuple[str, ...]:
 
 
 def decided_otherwise(r: FlagResult) -> str:
+    other = "treats it as known, as the published method does," if r.joint else "accounts for its error"
     groups = f"the group{'' if len(r.otherwise) == 1 else 's'} {phrases.listed(r.otherwise)}"
-    if r.joint:
-        return (
-            "The reference is itself estimated. Its error is accounted for here; a test that treats it as known, as "
-            f"the published method does, would have reached another verdict for {groups}."
-        )
-    how = ", without the small-sample correction," if r.corrected else ""
-    return (
-        "The conclusion depends on how the reference is treated: a test that accounts for the error of the estimated "
-        f"reference{how} reaches another verdict for {groups}."
-    )
+    return f"The reference is itself estimated. A test that {other} would have reached another verdict for {groups}."
 
 
 def intervals(kind: str, alpha: float) -> str:
@@ -494,11 +487,14 @@ JOINT_STATISTICS = {
 JOINT_STATUSES = {Status.INFEASIBLE: "joint_infeasible", Status.OUTSIDE_RANGE: "joint_outside_range"}
 
 
+def _differ(shown: bool, apart: str = "") -> str:
+    return f"the groups differ{apart} by more than chance explains" if shown else f"no difference{apart} was shown"
+
+
 def certify_finding(r: CertifyResult) -> str:
-    apart = f" from {r.tested}," if r.tested else ""
     hidden = isnan(r.pvalue) and any(note.code == "pooled" for note in r.notes)
     shown = r.verdict is Verdict.VIOLATION if hidden and r.tolerance is None else rejected(r.pvalue, r.alpha)
-    differ = f"the groups differ{apart} by more than chance explains" if shown else f"no difference{apart} was shown"
+    differ = _differ(bool(shown), f" from {r.tested}," if r.tested else "")
     if hidden:
         return f"{phrases.JOINT_WITHHELD}{'' if r.tolerance is not None else f' Taken together, {differ}.'}"
     return (
@@ -511,14 +507,9 @@ def definitions(r: CertifyResult) -> Iterator[str]:
     """Each metric's own joint test, if there are several."""
     for name, (_, _, _, adjusted) in r.definitions.items():
         metric = phrases.metric(name)
-        differ = (
-            "the groups differ by more than chance explains"
-            if rejected(adjusted, r.alpha)
-            else "no difference was shown"
-        )
         yield (
-            f"{metric[:1].upper()}{metric[1:]} alone: {differ} ({phrases.pvalue(adjusted)}, adjusted over "
-            f"{len(r.definitions)} metrics by Holm's method)."
+            f"{metric[:1].upper()}{metric[1:]} alone: {_differ(bool(rejected(adjusted, r.alpha)))} "
+            f"({phrases.pvalue(adjusted)}, adjusted over {len(r.definitions)} metrics by Holm's method)."
         )
 
 
@@ -535,19 +526,14 @@ def tolerance_finding(r: CertifyResult, known: Sequence[int]) -> str:
     outside = [r.names[i] for i in known if rejected(r.tolerance_pvalue[i], r.alpha)]
     within = inside(r.link.delta(r.ci_low[list(known)]), r.link.delta(r.ci_high[list(known)]), r.reach)
     number, groups = int(within.sum()), counted(len(known), len(set(r.metrics)) > 1)
-    low, high = (r.tolerance, 1.0 / r.tolerance) if r.link.ratio else (-r.tolerance, r.tolerance)
-    largest = phrases.points(high) if r.all_shares and r.scale == "difference" else phrases.number(high)
-    shown = f"±{largest}" if r.scale in DIFFERENCES else f"{phrases.number(low)} to {phrases.number(high)}"
+    tolerance = phrases.points(r.tolerance) if r.all_shares and r.scale == "difference" else phrases.number(r.tolerance)
+    limits = f"{tolerance} to {phrases.number(1.0 / r.tolerance)}" if r.link.ratio else f"±{tolerance}"
     if outside:
-        beyond = f"difference larger than {largest}" if r.scale == "difference" else f"{NOUNS[r.scale]} beyond {shown}"
-        whom = f"{len(outside):,} groups: " if len(outside) > 1 else ""
-        return f"{'An' if r.scale == 'odds_ratio' else 'A'} {beyond} was shown for {whom}{phrases.listed(outside)}."
-    if number == len(known):
-        return f"In all {groups} together, the difference was shown to lie within {shown}."
-    return (
-        f"In {number:,} of {groups}, the difference was shown to lie within {shown}; in no group was a larger "
-        "difference shown."
-    )
+        article = "An" if r.scale == "odds_ratio" else "A"
+        return f"{article} {NOUNS[r.scale]} beyond {limits} was shown for {phrases.listed(outside)}."
+    where = f"all {groups} together" if number == len(known) else f"{number:,} of {groups}"
+    none = "" if number == len(known) else "; in no group was a larger difference shown"
+    return f"In {where}, the difference was shown to lie within {limits}{none}."
 
 
 def _spare_rows(note: Note) -> str:
@@ -597,7 +583,7 @@ STRATA_REFERENCES = (
     "Biometrics 41, 55-68.",
     "Robins, J., Breslow, N. and Greenland, S. (1986). Estimators of the Mantel-Haenszel variance consistent in both "
     "sparse data and large-strata limiting models. Biometrics 42, 311-323.",
-    "Miettinen, O. and Nurminen, M. (1985). Comparative analysis of two rates. Statistics in Medicine 4, 213-226.",
+    MIETTINEN,
     "Breslow, N. E. and Day, N. E. (1980). Statistical Methods in Cancer Research I. IARC; with Tarone, R. E. (1985). "
     "On heterogeneity tests based on efficient scores. Biometrika 72, 91-95.",
 )
@@ -646,25 +632,20 @@ def banded(r: GroupEvidence) -> tuple[str, ...]:
 def adjusted_note(scale: str, model: str) -> str:
     if model:
         return COMPARABLE_NOTE.format(NOUNS[scale])
-    averages = (
-        "The adjusted estimate and the adjusted reference average the numbers of the group and of its reference over "
-        f"the strata, both with the same weights: their {scale} is the one in the table."
-    )
+    mine = "The adjusted estimate does the same for the group: their {} is the one in the table."
     if scale == "odds_ratio":
-        averages = (
-            "The adjusted reference averages the rates of the reference over the strata. The adjusted estimate is the "
-            "rate with the common odds ratio to it."
-        )
+        mine = "The adjusted estimate is the rate with the common {} to it."
     return (
-        f"{averages} The weight of a stratum is the number of rows of the group times that of the reference, divided "
-        "by their sum; a stratum without one of them has no weight. Raw numbers are not adjusted for the strata."
+        f"The adjusted reference averages the numbers of the reference over the strata. {mine.format(NOUNS[scale])} "
+        "The weight of a stratum is the number of rows of the group times that of the reference, divided by their sum; "
+        "a stratum without one of them has no weight. Raw numbers are not adjusted for the strata."
     )
 
 
 def accounts(r: GroupEvidence, i: int) -> str:
     columns = (r.unconditional, r.accounted, r.accounted_low, r.accounted_high, r.raw_estimate, r.raw_reference)
     whole, value, low, high, *raw = (nan if part is None else float(part[i]) for part in columns)
-    points, ratio = r.scale == "difference" and r.shares[i], r.scale != "difference"
+    points, ratio, level = r.scale == "difference" and r.shares[i], r.scale != "difference", 100 * (1 - r.alpha)
     number = phrases.offset if points else phrases.number if ratio else phrases.signed
     sizes = [disparity(size, r.scale) if ratio else number(size) for size in (whole, float(r.disparity[i]))]
     factors, same = phrases.listed(r.given, len(r.given)), alike(r.given, r.bands)
@@ -677,36 +658,19 @@ def accounts(r: GroupEvidence, i: int) -> str:
         f"{r.labels[i]}: {sizes[0]} without regard to {factors} ({mine} against {other}), "
         f"{sizes[1]} among people {same}."
     ]
-    if points and isfinite(low) and isfinite(high):
-        return " ".join([*sentences, _points_accounted(subject, len(r.given), whole, (value, low, high), r.alpha)])
     amount = f"{'a factor of ' if ratio else ''}{number(value)} ({phrases.interval(low, high, r.alpha)})"
+    if points and isfinite(low) and isfinite(high):  # of the difference; what adds to it is negative
+        sign = -1.0 if whole < 0 else 1.0
+        ends = " to ".join(phrases.ends(*sorted((sign * low, sign * high)), shares=True))
+        part = phrases.percent(sign * value + 0.0)
+        amount = f"{part} of the {phrases.points(whole)} ({level:g} % interval {ends})"
     verb = "accounts" if len(r.given) == 1 else "account"
     sentences.append(f"{subject[:1].upper()}{subject[1:]} {verb} for {amount}.")
     shares = [nan if part is None else 100.0 * part[i] for part in (r.share, r.share_low, r.share_high)]
-    if all(map(isfinite, shares)) and 0.0 <= shares[0] <= 100.0:
-        interval = f"{100 * (1 - r.alpha):g} % interval {shares[1]:.0f} to {shares[2]:.0f} %"
+    if not points and all(map(isfinite, shares)) and 0.0 <= shares[0] <= 100.0:
+        interval = f"{level:g} % interval {shares[1]:.0f} to {shares[2]:.0f} %"
         sentences.append(f"That is {shares[0]:.0f} % of the whole ({interval}).")
     return " ".join(sentences)
-
-
-def _points_accounted(factors: str, number: int, whole: float, ends: tuple[float, float, float], alpha: float) -> str:
-    """'Credit score and income account for 16.5 of the 27.4 points (95 % interval 14.3 to 18.8).'"""
-    sign = -1.0 if whole < 0 else 1.0
-    value, low, high = (sign * end for end in ends)
-    low, high = (-high, -low) if value < 0 else (low, high)
-    low, high = min(low, high), max(low, high)
-    level, verb = f"{100 * (1 - alpha):g} % interval", "accounts" if number == 1 else "account"
-    subject = f"{factors[:1].upper()}{factors[1:]}"
-    span = f"{level} {' to '.join(phrases.ends(low, high, shares=True))}"
-    if value < 0:
-        more = phrases.points(value)
-        return f"{subject} {verb} for none of the difference: comparing like with like adds {more} to it ({span})."
-    if value > abs(whole):
-        beyond = "more than the whole difference"
-        return (
-            f"{subject} {verb} for {beyond}, {phrases.points(value)} where {phrases.points(whole)} were seen ({span})."
-        )
-    return f"{subject} {verb} for {phrases.percent(value)} of the {phrases.points(whole)} ({span})."
 
 
 # ---- comparable people
@@ -722,7 +686,7 @@ COMPARABLE_REFERENCES = (
     "care disparities from complex survey data. Statistics in Medicine 24, 2659-2668.",
     "Robins, J. M., Rotnitzky, A. and Zhao, L. P. (1994). Estimation of regression coefficients when some regressors "
     "are not always observed. JASA 89, 846-866.",
-    "Benjamini, Y. and Hochberg, Y. (1995). Controlling the false discovery rate. JRSS B 57, 289-300.",
+    BENJAMINI,
 )
 COMPARABLE_ASSUMED = (
     (
@@ -778,9 +742,8 @@ IMPACT_METHOD = "impact ratios by likelihood, with multiple comparisons with the
 IMPACT_REFERENCES = (
     "Hsu, J. C. (1981). Simultaneous confidence intervals for all distances from the 'best'. Annals of Statistics 9, "
     "1026-1034.",
-    "Miettinen, O. and Nurminen, M. (1985). Comparative analysis of two rates. Statistics in Medicine 4, 213-226.",
-    "Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scandinavian Journal of Statistics 6, "
-    "65-70.",
+    MIETTINEN,
+    HOLM,
     "Montiel Olea, J. L. and Plagborg-Moller, M. (2019). Simultaneous confidence bands. Journal of Applied "
     "Econometrics 34, 1-17.",
 )
@@ -857,22 +820,17 @@ def impact_headings(r: AdverseImpactResult) -> dict[str, str]:
 
 def impact_overview(r: AdverseImpactResult, others: Sequence[int], compared: int) -> str:
     threshold, order = phrases.number(r.threshold), [i for i in r.ranking() if i in others]
-    facts: dict[str, Sequence[bool]] = {
-        "a difference from equal rates": r.difference_shown.tolist(),
-        f"a ratio below {threshold}": [verdict is Verdict.VIOLATION for verdict in r.verdicts],
-        f"a ratio of at least {threshold}": [verdict is Verdict.WITHIN_TOLERANCE for verdict in r.verdicts],
+    verdicts = np.array(r.verdicts, dtype=object)
+    facts = {
+        "a difference from equal rates": r.difference_shown,
+        f"a ratio below {threshold}": verdicts == Verdict.VIOLATION,
+        f"a ratio of at least {threshold}": verdicts == Verdict.WITHIN_TOLERANCE,
     }
-    below = phrases.listed([r.labels[i] for i in order if r.below_threshold[i]]) or "no category"
     shown = {text: phrases.listed([r.labels[i] for i in order if fact[i]]) for text, fact in facts.items()}
-    none = [text for text, names in shown.items() if not names]
+    below = phrases.listed([r.labels[i] for i in order if r.below_threshold[i]]) or "no category"
     sentences = [f"{phrases.capital(text)} was shown for {names}." for text, names in shown.items() if names]
-    if len(none) == 1:
-        sentences.append(f"{phrases.capital(none[0])} was shown for no category.")
-    elif none:
-        *first, last = none
-        sentences.append(
-            f"Neither {', nor '.join(first)}{',' * (len(none) > 2)} nor {last} was shown for any category."
-        )
+    if none := [text for text, names in shown.items() if not names]:
+        sentences.append(f"Not shown for any category: {phrases.listed(none)}.")
     overview = f"{compared:,} categories were compared. The observed impact ratio is below {threshold} for {below}."
     return " ".join([overview, *sentences])
 
@@ -936,40 +894,29 @@ def compared_models(r: ModelComparison) -> str:
     """The changes for everybody, and the groups in which a metric or a disparity was shown to change."""
     first, level = r.models[0], phrases.number(100 * (1 - r.alpha), 2)
     lines = [f"How do the metrics of the models differ on the same {r.rows:,} rows? (No verdict.)", ""]
-    shown: dict[str, list[str]] = {}
-    for i, (other, group, metric) in enumerate(zip(r.candidate, r.group, r.metric, strict=True)):
-        share = r.shares[i]
-        text, unit = (phrases.share, " points") if share else (phrases.number, "")
-        scale = 100.0 if share else 1.0
-
-        def sized(change: float, low: float, high: float, scale: float = scale, unit: str = unit) -> str:
-            numbers = (f"{scale * value + 0.0:+.{1 if unit else 4}f}" for value in (change, low, high))
-            return "{}{unit} ({} to {})".format(*numbers, unit=unit)
-
-        if group == EVERYBODY:
-            size = sized(r.change[i], r.ci_low[i], r.ci_high[i])
-            size = f"{size}, adjusted {phrases.pvalue(r.adjusted_pvalue[i])}" if isfinite(r.pvalue[i]) else "not tested"
-            names = f"{text(r.estimate[i])} with {other}, {text(r.baseline[i])} with {first}"
-            lines.append(f"  - {phrases.metric(metric)}, {EVERYBODY}: {names}; {size}.")
-        elif r.adjusted_pvalue[i] <= r.alpha:
-            size = sized(r.change[i], r.ci_low[i], r.ci_high[i])
-            shown.setdefault("Metrics shown to change", []).append(
-                f"{group}, {phrases.metric(metric)}: {size} with {other}"
-            )
-        if r.disparity_adjusted_pvalue[i] <= r.alpha:
-            size = sized(r.disparity_change[i], r.disparity_low[i], r.disparity_high[i])
-            shown.setdefault("Disparities shown to change", []).append(
-                f"{group}, {phrases.metric(metric)}: {size} with {other}"
-            )
-    for title in ("Metrics shown to change", "Disparities shown to change"):
-        found = shown.get(title, [])
+    changes = {
+        "Metrics shown to change": (r.adjusted_pvalue, r.change, r.ci_low, r.ci_high),
+        "Disparities shown to change": (
+            r.disparity_adjusted_pvalue,
+            r.disparity_change,
+            r.disparity_low,
+            r.disparity_high,
+        ),
+    }
+    shown: dict[str, list[str]] = {title: [] for title in changes}
+    for i, (other, group, metric) in enumerate(zip(r.candidate, r.group, map(phrases.metric, r.metric), strict=True)):
+        text, scale, places = (phrases.share, 100.0, 1) if r.shares[i] else (phrases.number, 1.0, 4)
+        for title, (pvalue, *columns) in changes.items():
+            change, low, high = (f"{scale * float(part[i]) + 0.0:+.{places}f}" for part in columns)
+            size = f"{change}{' points' if r.shares[i] else ''} ({low} to {high})"
+            if group == EVERYBODY and pvalue is r.adjusted_pvalue:
+                tested = f"{size}, adjusted {phrases.pvalue(pvalue[i])}" if isfinite(r.pvalue[i]) else "not tested"
+                names = f"{text(r.estimate[i])} with {other}, {text(r.baseline[i])} with {first}"
+                lines.append(f"  - {metric}, {EVERYBODY}: {names}; {tested}.")
+            elif pvalue[i] <= r.alpha:
+                shown[title].append(f"  - {group}, {metric}: {size} with {other}.")
+    for title, found in shown.items():
         more = [f"  - and {len(found) - _NAMED} more, in the table."] if len(found) > _NAMED else []
-        lines += [
-            "",
-            f"{title}: none." if not found else f"{title}:",
-            *(f"  - {text}." for text in found[:_NAMED]),
-            *more,
-        ]
-    return "\n".join(
-        [*lines, "", f"Intervals are {level} %, one line at a time; p-values are adjusted by Holm's method."]
-    )
+        lines += ["", f"{title}:" if found else f"{title}: none.", *found[:_NAMED], *more]
+    end = f"Intervals are {level} %, one line at a time; p-values are adjusted by Holm's method."
+    return "\n".join([*lines, "", end])

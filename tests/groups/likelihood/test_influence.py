@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from isonomy.frames import Group, Partition
-from isonomy.groups.likelihood.comparison import Comparison
+from isonomy.groups.likelihood.comparison import ComparedGroups
 from isonomy.groups.likelihood.lines import MetricRows
 from isonomy.groups.options import Reference, To
 from isonomy.numerics.arrays import FloatArray
@@ -40,7 +40,7 @@ def test_influence_is_the_derivative_in_the_mass(reference: Reference) -> None:
     )
     options: dict[str, Any] = {"method": "el", "correction": None, "resamples": 100, "rng": RNG, "min_size": 1}
     options |= {"size": sizes[0], "places": slice(0, 3)}
-    part = Comparison(sums=sums, partition=partition, reference=reference, **options).prepared()
+    part = ComparedGroups(sums=sums, partition=partition, reference=reference, **options).prepared()
     values = part.influence().dense()
     step = 1e-6
     for row in range(0, 40, 7):

@@ -108,7 +108,7 @@ _unread: Any = partial(np.empty, 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Comparison:
+class ComparedGroups:
     """The groups of one partition by one metric, their references, what can be tested, and by which likelihood.
 
     ``places`` are those of the groups among all groups of all metrics. What `prepared` reads from the rows: the
@@ -134,6 +134,7 @@ class Comparison:
     scored: bool = False
     model: str = ""
     terms: Terms | None = None
+    codes: IntArray = field(default_factory=_unread)  # of each line, with one more for the others
     rows: FloatArray = field(default_factory=_unread)
     mass: FloatArray = field(default_factory=_unread)
     share: FloatArray = field(default_factory=_unread)
@@ -146,18 +147,19 @@ class Comparison:
     against: tuple[Evaluation, ...] = ()
     comparable: Comparable | None = None
 
-    def prepared(self) -> Comparison:
+    def prepared(self) -> ComparedGroups:
         sums, reference, link, counts = self.sums, self.reference, self.link, self.sums.counts
-        groups, n = self.groups, self.partition.sum(counts)
+        groups, n = len(self.size), self.partition.sum(counts)
+        codes = np.where(self.partition.codes < 0, groups, self.partition.codes)
         evaluations: tuple[Evaluation, ...] = ()
         if not sums.measure.functional:
-            means = sums.means(self.codes, groups + 1)
+            means = sums.means(codes, groups + 1)
         else:  # means of value + influence
-            lines = np.zeros(self.codes.size)
-            evaluations = tuple(sums.evaluate(self.codes == group) for group in range(groups + 1))
+            lines = np.zeros(codes.size)
+            evaluations = tuple(sums.evaluate(codes == group) for group in range(groups + 1))
             for part in evaluations:
                 lines[part.lines] = np.nan_to_num(part.value) + part.influence
-            means = Real(Ragged.from_codes(self.codes, groups + 1, lines, weights=sums.weight))
+            means = Real(Ragged.from_codes(codes, groups + 1, lines, weights=sums.weight))
         status = np.full(groups, Status.OK, dtype=object)
         status[means.variance[:groups] <= 0] = Status.CONSTANT
         status[n < self.min_size] = Status.TOO_SMALL
@@ -170,7 +172,7 @@ class Comparison:
         elif sums.in_reference is not None:
             chosen = counts * sums.in_reference
             status[(self.partition.sum(chosen) == n) & (n == chosen.sum())] = Status.REFERENCE
-        against = self._evaluated_references() if evaluations else ()
+        against = self._evaluated_references(codes, groups) if evaluations else ()
         values = self._reference_values(means, able_groups(status), against)
         status[able_groups(status) & ~link.comparable(values)] = Status.ZERO_BASELINE
         if evaluations:
@@ -182,7 +184,7 @@ class Comparison:
                     status[group] = Status.FEW_EVENTS
         mass = means.n[:groups]
         status[mass == 0] = Status.EMPTY
-        columns = {"rows": n, "mass": mass, "share": mass / max(means.n.sum(), 1e-300), "means": means}
+        columns = {"codes": codes, "rows": n, "mass": mass, "share": mass / max(means.n.sum(), 1e-300), "means": means}
         ready = replace(self, **columns, status=status, evaluations=evaluations, against=against)
         able = able_groups(status)
         if self.terms is not None:
@@ -205,15 +207,6 @@ class Comparison:
             unsupported |= pairs.crowding(self.scale) > CROWDED
         status[able & unsupported] = Status.UNSUPPORTED
         return replace(ready, estimate=mine, reference_value=theirs, strata=pairs)
-
-    @property
-    def groups(self) -> int:
-        return len(self.partition.groups)
-
-    @property
-    def codes(self) -> IntArray:
-        """The group of each line, with one more for the others."""
-        return np.where(self.partition.codes < 0, self.groups, self.partition.codes)
 
     @property
     def tested(self) -> IntArray:
@@ -248,13 +241,13 @@ class Comparison:
             return ~group
         return np.ones_like(group) if self.sums.in_reference is None else self.sums.in_reference
 
-    def _evaluated_references(self) -> tuple[Evaluation, ...]:
+    def _evaluated_references(self, codes: IntArray, groups: int) -> tuple[Evaluation, ...]:
         """The reference of each group, unless it is a number or the best group."""
         if self.reference.to.best or self.reference.value is not None:
             return ()
         if self.reference.to is To.REST:
-            return tuple(self.sums.evaluate(self.codes != group) for group in range(self.groups))
-        return (self.sums.evaluate(self._referents(self.codes >= 0)),) * self.groups
+            return tuple(self.sums.evaluate(codes != group) for group in range(groups))
+        return (self.sums.evaluate(self._referents(codes >= 0)),) * groups
 
     def _reference_values(self, means: Binary | Real, able: BoolArray, against: Sequence[Evaluation]) -> FloatArray:
         sums, to, value = self.sums, self.reference.to, self.reference.value
@@ -279,7 +272,7 @@ class Comparison:
     # The influence of lines on disparities.
 
     def influence(self) -> Influence:
-        sums, means, reference, groups = self.sums, self.means, self.reference, self.groups
+        sums, means, reference, groups = self.sums, self.means, self.reference, len(self.size)
         if self.strata is not None:
             return strata_influence(sums, self.partition, self.scale)
         if self.comparable is not None:
@@ -323,15 +316,15 @@ class Comparison:
         codes = np.where(self.sums.mass > 0, self.partition.codes, -1)
         with np.errstate(all="ignore"):
             within = (self.sums.value - self.means.mean[codes]) / self.means.n[codes]
-        for part in self.evaluations[: self.groups]:
+        for part in self.evaluations[: len(self.size)]:
             within[part.lines] = part.added
-        return Influence.from_groups(codes, within, self.groups)
+        return Influence.from_groups(codes, within, len(self.size))
 
     def _functional_influence(self) -> Influence:
         """The influence of each line on the disparities, for a metric that is not a mean over rows."""
-        values = np.zeros((self.partition.codes.size, self.groups))
+        values = np.zeros((self.partition.codes.size, len(self.size)))
         members = np.zeros(values.shape, dtype=bool)
-        for g, part in enumerate(self.evaluations[: self.groups]):
+        for g, part in enumerate(self.evaluations[: len(self.size)]):
             values[part.lines, g] = part.added
             members[part.lines, g] = True
             if self.reference.joint and self.against:
@@ -340,7 +333,7 @@ class Comparison:
         return Influence.from_values(values, members)
 
     def _standardized_influence(self) -> Influence:
-        codes, groups = self.partition.codes, self.groups
+        codes, groups = self.partition.codes, len(self.size)
         if codes.size * groups > ENTRIES:
             raise UsageError(
                 f"scale: 'standardized' with weight or cluster needs {codes.size:,} rows for each of {groups:,} "
@@ -361,11 +354,11 @@ class Comparison:
 
     def deviations(self) -> FloatArray:
         best = self.reference.to.best
-        return np.array([self._standardized(g, g if best else None).fit()[2] for g in range(self.groups)])
+        return np.array([self._standardized(g, g if best else None).fit()[2] for g in range(len(self.size))])
 
     def contributions(self) -> tuple[Contribution, Contribution]:
         """What groups and references contribute to the third moment and the variance of each disparity."""
-        sums, codes, groups = self.sums, self.partition.codes, self.groups
+        sums, codes, groups = self.sums, self.partition.codes, len(self.size)
         if self.strata is not None and sums.design is None:
             return self.strata.contributions(self.scale)
         by_rows = sums.design is None and self.sigma is None and not sums.measure.functional
@@ -401,7 +394,7 @@ class Comparison:
         if self.sigma is not None:
             contrasts = tuple(self._standardized(int(g)) for g in tested)
             return [(tested, self._few_rows(Overlapping(contrasts, self.method)))]
-        if self.lawful:
+        if sums.measure.functional and self.lawful:
             others = self.against if reference.joint and self.against else tuple(map(float, self.reference_value))
             return [(tested, self._contrasts([(int(g), others[g]) for g in tested]))]
         if not reference.joint:
@@ -486,7 +479,7 @@ class Comparison:
             return Corrected(problem, bartlett_factor(problem, self.resamples, self.rng))
         if self.correction == "adjusted":
             return Adjusted(problem)
-        if self.welch:
+        if not self.sums.binary and self.welch:
             return problem.by_welch()
         return problem.scoring_few() if self.automatic else problem
 
@@ -511,7 +504,7 @@ class Comparison:
         return Designed(pairs, Law(effect, np.minimum(totals.effective[first], totals.effective[second]) - 1.0))
 
     def _against_group(self) -> list[Part]:
-        sums, means, tested, size, codes = self.sums, self.means, self.tested, self.groups + 1, self.codes
+        sums, means, tested, size, codes = self.sums, self.means, self.tested, len(self.size) + 1, self.codes
         assert sums.in_reference is not None
         chosen = sums.in_reference
         level = sums.means(np.where(chosen, 0, -1), 1)
@@ -556,22 +549,24 @@ def _contribution(means: Real | Rest, groups: int, sign: float) -> Contribution:
 # ---- the family of all groups
 
 
-def stacked(parts: Sequence[Comparison], column: str) -> AnyArray:
+def stacked(parts: Sequence[ComparedGroups], column: str) -> AnyArray:
     return np.concatenate(list(map(attrgetter(column), parts)))
 
 
-def by_metric(parts: Sequence[Comparison]) -> list[tuple[slice, list[Comparison]]]:
+def by_metric(parts: Sequence[ComparedGroups]) -> list[tuple[slice, list[ComparedGroups]]]:
     """The comparisons of each metric, and their places in the family."""
-    metrics: dict[int, list[Comparison]] = {}
+    metrics: dict[int, list[ComparedGroups]] = {}
     for part in parts:
         metrics.setdefault(id(part.sums), []).append(part)
     return [(slice(each[0].places.start, each[-1].places.stop), each) for each in metrics.values()]
 
 
-def likelihoods(parts: Sequence[Comparison]) -> Parts:
+def likelihoods(parts: Sequence[ComparedGroups]) -> Parts:
     first, effects = parts[0], []
     for part in parts:
-        effects += [(where + part.places.start, effect) for where, effect in part.effects() if where.size]
+        for where, effect in part.effects():
+            if where.size:
+                effects.append((where + part.places.start, effect))
     if first.sums.strata is not None:  # of one metric
         within = [part.strata.estimate(first.scale) for part in parts if part.strata is not None]
         return Parts(np.concatenate(within), tuple(effects))
@@ -599,7 +594,7 @@ class ErrorMoments(NamedTuple):
     lacking: BoolArray
 
 
-def moments(parts: Sequence[Comparison], tested: BoolArray, alpha: float, tests: int) -> ErrorMoments:
+def moments(parts: Sequence[ComparedGroups], tested: BoolArray, alpha: float, tests: int) -> ErrorMoments:
     """The same by influence values, for verdicts at ``alpha`` over all ``tests``.
 
     Rates have a law of their own and count as not skewed. A group compared with the best of all groups is as skewed as
@@ -650,7 +645,7 @@ def moments(parts: Sequence[Comparison], tested: BoolArray, alpha: float, tests:
     return ErrorMoments(third, variance, narrow, df, Bend(excess, level, trusted, few), lacking)
 
 
-def metric_limits(parts: Sequence[Comparison], alpha: float) -> tuple[FloatArray, FloatArray]:
+def metric_limits(parts: Sequence[ComparedGroups], alpha: float) -> tuple[FloatArray, FloatArray]:
     """Limits for each group's metric, whatever it is compared with; NaN if there are too few rows or clusters.
 
     Of a rate, Wilson's; of a mean, Student's; of any other metric, those of its law. With weights or clusters, the
@@ -663,13 +658,13 @@ def metric_limits(parts: Sequence[Comparison], alpha: float) -> tuple[FloatArray
             alone = [part.metric_influence() for part in each]
             totals = spread(design, Influence.join(alone, np.ones(places.stop - places.start, dtype=bool)))
         for part in each:
-            own = np.arange(part.groups) + part.places.start - places.start
+            own = np.arange(len(part.size)) + part.places.start - places.start
             limits[:, part.places] = _metric_limits(part, alpha, None if totals is None else totals.select(own))
     return limits[0], limits[1]
 
 
-def _metric_limits(part: Comparison, alpha: float, totals: Spread | None) -> FloatArray:
-    sums, groups, ends = part.sums, part.groups, None
+def _metric_limits(part: ComparedGroups, alpha: float, totals: Spread | None) -> FloatArray:
+    sums, groups, sides = part.sums, len(part.size), np.array([[-1.0], [1.0]])
     n, mean, variance = part.means.n[:groups], part.means.mean[:groups], part.means.variance[:groups]
     level = np.full(groups, chi2_isf(alpha, 1))
     known = (n > 0) if sums.binary else ~np.isin(part.status, UNSPREAD) & (n > 1)
@@ -689,16 +684,16 @@ def _metric_limits(part: Comparison, alpha: float, totals: Spread | None) -> Flo
             ends[:, measured] = inner.interval(level[measured])
         elif sums.binary:  # Wilson (1927): the rates p with n (mean - p)² <= level p (1 - p)
             center, room = mean + level / (2.0 * n), level * (assumed + level / (4.0 * n**2))
-            low, high = ((center + sign * np.sqrt(room)) / (1.0 + level / n) for sign in (-1.0, 1.0))
+            low, high = (center + sides * np.sqrt(room)) / (1.0 + level / n)
             ends = np.stack([np.where(mean == 0, 0.0, low), np.where(mean == 1, 1.0, high)])
         else:
             if totals is None:
                 level = np.asarray(t_isf(alpha / 2.0, np.maximum(n - 1.0, 1.0)) ** 2)
-            ends = mean + np.array([[-1.0], [1.0]]) * np.sqrt(level * assumed)
+            ends = mean + sides * np.sqrt(level * assumed)
     return np.where(known, ends, np.nan)
 
 
-def combined_spread(parts: Sequence[Comparison]) -> Spread:
+def combined_spread(parts: Sequence[ComparedGroups]) -> Spread:
     """That of all groups, whose rows have weights or clusters."""
     spreads = []
     for places, each in by_metric(parts):
@@ -707,16 +702,16 @@ def combined_spread(parts: Sequence[Comparison]) -> Spread:
     return Spread.join(spreads)
 
 
-def mark_few_clusters(parts: Sequence[Comparison], totals: Spread) -> None:
+def mark_few_clusters(parts: Sequence[ComparedGroups], totals: Spread) -> None:
     """List groups with too few clusters for a variance without testing them."""
     for part in parts:
         part.status[able_groups(part.status) & ~(totals.effective[part.places] >= FEWEST)] = Status.FEW_CLUSTERS
 
 
-def law_of_design(parts: Sequence[Comparison], totals: Spread) -> Law:
+def law_of_design(parts: Sequence[ComparedGroups], totals: Spread) -> Law:
     """The law of each group's T under the design: that of its difference, whatever scale it is reported on."""
     if parts[0].reference.to.best:  # pairs have laws of their own
-        assumed = np.concatenate([(part.means.variance / part.means.n)[: part.groups] for part in parts])
+        assumed = np.concatenate([(part.means.variance / part.means.n)[: len(part.size)] for part in parts])
     else:
         assumed = likelihoods([replace(part, link=IDENTITY, correction=None) for part in parts]).standard_error ** 2
     law = totals.law(assumed, constant=stacked(parts, "status") == Status.CONSTANT)
@@ -729,7 +724,7 @@ def law_of_design(parts: Sequence[Comparison], totals: Spread) -> Law:
     return law
 
 
-def _few_cases(part: Comparison, law: Law, totals: Spread) -> tuple[FloatArray, ...]:
+def _few_cases(part: ComparedGroups, law: Law, totals: Spread) -> tuple[FloatArray, ...]:
     """The design effect and degrees of freedom of rates with few cases, by the correlation within all clusters.
 
     Clusters with a case are too few to show it themselves (Rao and Scott 1992). A larger effect of its own counts.
@@ -753,7 +748,7 @@ def _few_cases(part: Comparison, law: Law, totals: Spread) -> tuple[FloatArray, 
     return np.where(few, effect, law.effect), np.where(few, np.maximum(law.df, whole.df), law.df)
 
 
-def treated_otherwise(parts: Sequence[Comparison], effects: Parts) -> Parts | None:
+def treated_otherwise(parts: Sequence[ComparedGroups], effects: Parts) -> Parts | None:
     """The likelihoods without the reference's error if it is taken into account, and with it (uncorrected) if not."""
     first = parts[0].reference
     known = first.to is To.NUMBER or first.to.best or parts[0].sigma is not None
@@ -766,7 +761,9 @@ def treated_otherwise(parts: Sequence[Comparison], effects: Parts) -> Parts | No
     return others if totals is None else others.under(law_of_design(again, totals))
 
 
-def planning_error(parts: Sequence[Comparison], effects: Parts, design: FloatArray, binary: BoolArray) -> FloatArray:
+def planning_error(
+    parts: Sequence[ComparedGroups], effects: Parts, design: FloatArray, binary: BoolArray
+) -> FloatArray:
     """Standard errors on the scale of the link if the group has the rate, and so the variance, of its reference.
 
     ``design`` are the design effects.
@@ -786,7 +783,7 @@ def planning_error(parts: Sequence[Comparison], effects: Parts, design: FloatArr
         return np.where(binary, planned, error)
 
 
-def same_hypotheses(parts: Sequence[Comparison], null: Hypothesis | None) -> IntArray:
+def same_hypotheses(parts: Sequence[ComparedGroups], null: Hypothesis | None) -> IntArray:
     """A number for each group's null hypothesis; equal numbers mean the same hypothesis.
 
     Two groups that are everybody have the same one if it is symmetric: against each other (the rest) if two-sided, and
@@ -803,9 +800,9 @@ def same_hypotheses(parts: Sequence[Comparison], null: Hypothesis | None) -> Int
         conditions: dict[int, BoolArray] = {}  # each is a partition with one group
         for part in each:
             inside, start = part.partition.codes >= 0, part.places.start
-            if part.groups == 2 and inside.all():
+            if len(part.size) == 2 and inside.all():
                 numbers[start + 1] = start
-            elif part.groups == 1:
+            elif len(part.size) == 1:
                 numbers[start] = next((i for i, other in conditions.items() if (inside != other).all()), start)
                 conditions[start] = inside
     return numbers
@@ -814,7 +811,7 @@ def same_hypotheses(parts: Sequence[Comparison], null: Hypothesis | None) -> Int
 # ---- the dependence of the tests
 
 
-def max_t_draws(parts: Sequence[Comparison], null: Hypothesis, effects: Parts) -> tuple[FloatArray, ...]:
+def max_t_draws(parts: Sequence[ComparedGroups], null: Hypothesis, effects: Parts) -> tuple[FloatArray, ...]:
     """P-values of all groups of each metric (draws x groups) under their nulls, with their dependence."""
     drawn, value, standard_error = [], effects.value, effects.standard_error
     for places, each in by_metric(parts):
@@ -827,7 +824,7 @@ def max_t_draws(parts: Sequence[Comparison], null: Hypothesis, effects: Parts) -
 
 
 def rate_draws(
-    parts: Sequence[Comparison], null: Hypothesis, effects: Parts, *, alpha: float, one_pass: bool
+    parts: Sequence[ComparedGroups], null: Hypothesis, effects: Parts, *, alpha: float, one_pass: bool
 ) -> tuple[FloatArray, ...]:
     """The same for all metrics jointly, to measure the rate of Benjamini and Hochberg's adjustment; empty if too many.
 
@@ -852,7 +849,7 @@ def rate_draws(
     return (_null_draws(common, null, parts[0].link, *columns, rng, alpha, draws),)
 
 
-def _covariance(parts: Sequence[Comparison], tested: BoolArray) -> FloatArray:
+def _covariance(parts: Sequence[ComparedGroups], tested: BoolArray) -> FloatArray:
     return covariance(parts[0].design, Influence.join([part.influence() for part in parts], tested))
 
 
@@ -904,7 +901,7 @@ class Gaps:
     It is copied and pickled as the resulting `Widest`.
     """
 
-    def __init__(self, parts: Sequence[Comparison], alpha: float) -> None:
+    def __init__(self, parts: Sequence[ComparedGroups], alpha: float) -> None:
         self._arguments = parts, alpha
 
     @cached_property
@@ -919,7 +916,7 @@ def _unpickled(gap: Widest | None) -> Widest | None:
     return gap
 
 
-def _widest_gap(parts: Sequence[Comparison], alpha: float) -> Widest | None:
+def _widest_gap(parts: Sequence[ComparedGroups], alpha: float) -> Widest | None:
     effects: list[tuple[Effect, list[tuple[str, str, str]]]] = []
     tests, link, number = 0, parts[0].link, PAIRS if parts[0].sigma is None else STANDARDIZED_PAIRS
     for part in parts:

@@ -16,15 +16,14 @@ becomes P(χ² > critical / (1 + A)). With many degrees of freedom a small A mat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from isonomy.errors import UsageError
-from isonomy.groups.likelihood.comparison import Comparison
+from isonomy.groups.likelihood.comparison import ComparedGroups, stacked
 from isonomy.groups.likelihood.joint import Functions, Joint, Patterns, quadratic
 from isonomy.groups.likelihood.lines import Lines, refuse_many
 from isonomy.groups.likelihood.means import IDENTITY, LINKS, LOGIT, Binary, Link, Means, Real, linked, natural
@@ -372,20 +371,20 @@ def padded_weights(weights: FloatArray, df: int) -> FloatArray:
     return np.append(weights, np.full(df - weights.size, weights.mean() if weights.size else 1.0))
 
 
-def without_reference(part: Comparison) -> Comparison:
+def without_reference(part: ComparedGroups) -> ComparedGroups:
     """The same groups, for the influence of lines on a group's own value."""
     return replace(part, reference=Reference(To.HIGHEST, True))
 
 
-def contrasts_of(parts: Sequence[Comparison], tested: BoolArray) -> tuple[FloatArray, FloatArray]:
+def contrasts_of(parts: Sequence[ComparedGroups], tested: BoolArray) -> tuple[FloatArray, FloatArray]:
     """Contrasts that are 0 if no group differs, for a metric that is not a mean over rows; and each line's influence.
 
     Against a group or a number, these are the groups' differences from it. Otherwise the groups of a partition are
     compared with its first group: whether the value of all rows follows from theirs depends on the metric.
     """
     values, influences = [], []
-    for part, chosen in zip(parts, np.split(tested, np.cumsum([part.groups for part in parts])[:-1]), strict=True):
-        refuse_many("groups", part.partition.codes.size, part.groups)
+    for part, chosen in zip(parts, np.split(tested, np.cumsum([len(part.size) for part in parts])[:-1]), strict=True):
+        refuse_many("groups", part.partition.codes.size, len(part.size))
         among = int(chosen.sum()) > 1 and part.reference.to not in (To.GROUP, To.NUMBER)
         influence = (without_reference(part) if among else part).influence().dense()[:, chosen]
         means = part.estimate[chosen]
@@ -395,7 +394,7 @@ def contrasts_of(parts: Sequence[Comparison], tested: BoolArray) -> tuple[FloatA
 
 
 def region_of(
-    parts: Sequence[Comparison], columns: Mapping[str, Any], target: FloatArray, min_size: int
+    parts: Sequence[ComparedGroups], tested: BoolArray, target: FloatArray, min_size: int
 ) -> tuple[Region, list[int]]:
     """The region of the tested groups, and the groups whose lines are left out of it.
 
@@ -404,9 +403,8 @@ def region_of(
     a loss would contradict every other group. Overlapping groups are tested without their lines, except those of a
     named reference; otherwise the mean of the population is left free.
     """
-    first_part, tested = parts[0], columns["tested"]
-    sums, reference, link = first_part.sums, first_part.reference, first_part.link
-    unvaried = (columns["status"] == Status.CONSTANT) & ~tested
+    sums, reference, link = parts[0].sums, parts[0].reference, parts[0].link
+    unvaried = (stacked(parts, "status") == Status.CONSTANT) & ~tested
     position = np.where(tested, np.cumsum(tested) - 1, -1)
     start, codes, equal = 0, [], np.zeros(sums.value.size, dtype=bool)
     for partition in sums.partitions:
@@ -439,12 +437,12 @@ def region_of(
     value = reference.estimate.value if joint and reference.estimate is not None else None
     region = Region(
         groups=int(tested.sum()),
-        method=first_part.method,
+        method=parts[0].method,
         lines=replace(lines, value=lines.value[used], weight=weight, influence=influence if joint else None),
         pattern=pattern,
         slots=slots,
         referent=referent,
-        theta=None if joint else units.standard(columns["reference_value"][tested]),
+        theta=None if joint else units.standard(stacked(parts, "reference_value")[tested]),
         estimate=None if value is None else float(units.standard(np.array(value))),
         rest=reference.to is To.REST,
         least=min_size,
