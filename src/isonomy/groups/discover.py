@@ -132,8 +132,8 @@ def discover(
 
     Parameters
     ----------
-    data : frame, mapping or path
-        Any table, as in `isonomy.flag`.
+    data, outcome, prediction, score, positive, better
+        As in `isonomy.flag`.
     metric : str or Metric
         One metric that is a mean: a rate such as ``"selection_rate"`` or ``"fnr"``, ``"mae"``, ``"brier"``, or an
         `isonomy.Metric`.
@@ -141,16 +141,12 @@ def discover(
         What subgroups are made of: text, booleans and dates by their values; numbers by intervals between quantiles
         that are rounded to few digits, or between their values if these are at most 12; `isonomy.cut` by its
         intervals; `isonomy.where` by whether it holds. With ``missing_group="level"``, missing is a value too.
-    outcome, prediction, score, positive : optional
-        As in `isonomy.flag`.
     reference : {"rest"} or float, default "rest"
         What a subgroup is compared with: all other rows, or a number.
     scale : {"difference", "ratio", "odds_ratio"}, default "difference"
         How a subgroup is compared. ``tolerance`` and intervals are in its unit.
     side : {"worse", "better", "both"}, default "worse"
         Which subgroups are looked for.
-    better : {"higher", "lower"}, optional
-        Which values of the metric are better for people. Default: lower for error metrics, higher otherwise.
     tolerance : float, optional
         The largest disparity that does not matter: subgroups that differ by more are looked for.
     alpha : float, default 0.05

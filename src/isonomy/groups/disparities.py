@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -72,9 +73,10 @@ class ComparisonPlan(Plan):
     adjust: str = "holm"
     # What follows from the options: the likelihood; the correction of T; the kind of intervals; the alternative to an
     # interval; the scale before standardization, and as the likelihoods know it; whose standard deviation is the unit;
-    # the reference. What follows from the schema too: the factors of comparable people, and those of them that are
-    # numbers; the groups; the metrics, and what is read for each; one request for all of them that need counts, if one
-    # pass can serve them.
+    # the reference, and whether its error is left out. What follows from the schema too: the factors of comparable
+    # people, and those of them that are numbers; the groups; the metrics, and what is read for each; one request for
+    # all of them that need counts, if one pass can serve them, and whether it serves every metric; whether groups
+    # overlap.
     likelihood: LikelihoodOption = field(init=False)
     correction: Correction = field(init=False)
     interval: Interval = field(init=False)
@@ -83,6 +85,7 @@ class ComparisonPlan(Plan):
     link: Link = field(init=False)
     sigma: Sigma | None = field(init=False)
     target: Reference = field(init=False)
+    plugged_in: bool = field(init=False)
     comparable: ComparableOption | None = field(init=False)
     numbers: tuple[str, ...] = field(init=False)
     grouping: Grouping = field(init=False)
@@ -90,6 +93,7 @@ class ComparisonPlan(Plan):
     metric_requests: tuple[Request, ...] = field(init=False)
     counted: tuple[Request, ...] = field(init=False)
     shared: Request | None = field(init=False)
+    one_pass: bool = field(init=False)
     overlapping: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -123,6 +127,7 @@ class ComparisonPlan(Plan):
             link=LINKS[base],
             sigma=scale.sigma if isinstance(scale, StandardizedOption) else None,
             target=target,
+            plugged_in=not target.joint and target.to is not To.NUMBER,
             comparable=given if isinstance(given, ComparableOption) else None,
         )
         self._bind()
@@ -164,13 +169,15 @@ class ComparisonPlan(Plan):
             measures.append(bound)
             requests.append(request)
             counted += [] if self.by_row(bound) else [request]
+        shared = shared_cells(counted) if len(counted) > 1 else None
         self.__dict__.update(
             numbers=tuple(numbers),
             grouping=grouping,
             measures=tuple(measures),
             metric_requests=tuple(requests),
             counted=tuple(counted),
-            shared=shared_cells(counted) if len(counted) > 1 else None,
+            shared=shared,
+            one_pass=shared is not None and len(counted) == len(measures),
             overlapping=len(list(grouping.subsets)) > 1,
         )
 
@@ -243,35 +250,24 @@ class ComparisonPlan(Plan):
             f"given: {', '.join(map(repr, shared))} makes the groups too; leave it out of one of the two.",
         )
 
-    @property
-    def side(self) -> Against:
-        return "two-sided"
-
-    @property
-    def hypothesis(self) -> Hypothesis | None:
-        """|ε| <= t, or t <= ε <= 1/t for ratios, with t the tolerance; one end if only one side is looked at.
-
-        None if only a joint hypothesis is tested.
-        """
+    def tolerated(self, side: Against = "two-sided") -> Hypothesis | None:
+        """|ε| <= t, or t <= ε <= 1/t for ratios, with t the tolerance; one end if only one side is looked at."""
         if self.tolerance is None:
             return None
         low, high = (self.tolerance, 1.0 / self.tolerance) if self.link.ratio else (-self.tolerance, self.tolerance)
-        if self.side in ("greater", "less"):
-            low = high = high if self.side == "greater" else low
-            return Hypothesis(low, high, self.side)
+        if side in ("greater", "less"):
+            low = high = high if side == "greater" else low
+            return Hypothesis(low, high, side)
         return Hypothesis(low, high, self.outside)
 
-    @property
-    def plugged_in(self) -> bool:
-        return not self.target.joint and self.target.to is not To.NUMBER
+    @cached_property
+    def hypothesis(self) -> Hypothesis | None:
+        """None if only a joint hypothesis is tested."""
+        return self.tolerated()
 
     def by_row(self, measure: Measure) -> bool:
         """Whether values are needed row by row; counts are enough for a 0/1 metric with a plain reference."""
         return measure.by_row or self.target.to is To.ESTIMATE or self.comparable is not None
-
-    @property
-    def one_pass(self) -> bool:
-        return self.shared is not None and len(self.counted) == len(self.measures)
 
     @property
     def side_by_side(self) -> bool:
@@ -470,12 +466,11 @@ def common(
 class GroupEvidence(ProxyEvidence):
     """What both results hold about each group; arrays have one entry per group.
 
-    Within strata (``given``), ``estimate`` and ``reference_value`` are adjusted: averages over the strata with
-    Mantel-Haenszel weights, whose difference (ratio) is the disparity. For odds ratios, the estimate is the rate with
-    the common odds ratio to the reference. ``raw_estimate`` and ``raw_reference`` are not adjusted; ``unconditional``
-    is their disparity. ``accounted`` is the unconditional disparity minus the conditional one (for ratios, divided by
-    it), and ``share`` the share of the unconditional disparity that this is. ``strata`` counts the strata with rows on
-    both sides, ``one_sided`` the others; `by_stratum` lists them. Without ``given`` all of these are None.
+    Within strata (``given``), ``estimate`` and ``reference_value`` are adjusted, as in `isonomy.flag`; ``raw_estimate``
+    and ``raw_reference`` are not, and ``unconditional`` is their disparity. ``accounted`` is the unconditional
+    disparity minus the conditional one (for ratios, divided by it), and ``share`` the share of the unconditional
+    disparity that this is. ``strata`` counts the strata with rows on both sides, ``one_sided`` the others; `by_stratum`
+    lists them. Without ``given`` all of these are None.
     """
 
     never_shown: ClassVar[tuple[str, ...]] = words.LIMITS

@@ -239,11 +239,12 @@ class FlagPlan(ComparisonPlan):
     def refusals(self) -> Iterator[tuple[bool, str]]:
         nulls, best = self.null_option, self.target.to.best
         faced = {To.HIGHEST: "less", To.LOWEST: "greater"}.get(self.target.to, "")
-        yield (
-            best and (nulls.high is not None or nulls.side not in ("two-sided", faced)),
-            f"null: {nulls} is not allowed with reference={self.reference!r}, beyond which no group lies; use "
-            f"side={faced!r}, or leave it out.",
-        )
+        if best and (nulls.high is not None or nulls.side not in ("two-sided", faced)):
+            yield (
+                True,
+                f"null: {nulls} is not allowed with reference={self.reference!r}, beyond which no group lies; use "
+                f"side={faced!r}, or leave it out.",
+            )
         yield (
             self.tolerance is not None and (nulls.high is not None or nulls.low not in (None, self.link.equal)),
             "null: a tolerance sets the null hypothesis; give only one of them, or iso.null(side=...) for one side.",
@@ -252,9 +253,8 @@ class FlagPlan(ComparisonPlan):
             self.link.ratio and nulls.low is not None and nulls.low <= 0,
             f"null: {self.null!r} is not allowed for scale={self.base_scale!r}; give ratios above 0 (1 is equality).",
         )
-        one_sided = self.interval == "one-sided"
         yield (
-            one_sided and self.side not in ("greater", "less"),
+            self.interval == "one-sided" and not best and (nulls.high is not None or nulls.side == "two-sided"),
             "interval: 'one-sided' needs null=iso.null(side='greater') (a lower bound) or side='less' (an upper one).",
         )
         yield from ComparisonPlan.refusals(self)
@@ -265,18 +265,16 @@ class FlagPlan(ComparisonPlan):
             return NO_DIFFERENCE
         return self.null if isinstance(self.null, NullOption) else NullOption(*np.atleast_1d(self.null).tolist())
 
-    @property
-    def side(self) -> Against:
-        """Two-sided, greater, less or outside; a group can only lie below the highest, or above the lowest."""
-        if self.target.to.best:
-            return "less" if self.target.to is To.HIGHEST else "greater"
-        return self.null_option.side if self.null_option.high is None else self.outside
-
     @cached_property
     def hypothesis(self) -> Hypothesis:
-        low = self.link.equal if self.null_option.low is None else float(self.null_option.low)
-        high = low if self.null_option.high is None else float(self.null_option.high)
-        return super().hypothesis or Hypothesis(low, high, self.side)
+        """A group can only lie below the highest, or above the lowest."""
+        null, to = self.null_option, self.target.to
+        side: Against = null.side if null.high is None else self.outside
+        if to.best:
+            side = "less" if to is To.HIGHEST else "greater"
+        low = self.link.equal if null.low is None else float(null.low)
+        high = low if null.high is None else float(null.high)
+        return self.tolerated(side) or Hypothesis(low, high, side)
 
     @property
     def dependent(self) -> bool:

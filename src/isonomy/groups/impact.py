@@ -121,8 +121,8 @@ def adverse_impact(
 
     Parameters
     ----------
-    data : frame, mapping or path, optional
-        Any table, as in `isonomy.flag`; not needed if all columns are given as arrays.
+    data, alpha, rng
+        As in `isonomy.flag`.
     groups : str, cut, where or sequence of these, or proxy
         The categories. Each column is a table with its own comparator and, with ``depth=2``, so is every combination of
         two columns. `isonomy.proxy`: groups known only by probability, with a named reference.
@@ -136,8 +136,6 @@ def adverse_impact(
         ``{"race": "White", "sex": "male"}``.
     threshold : float, default 0.8
         The ratio in question: a convention, not a law.
-    alpha : float, default 0.05
-        The error rate of tests and intervals.
     adjust : {"holm", "bonferroni", "bh", "by", "none"}, default "holm"
         The adjustment of p-values for the number of categories in all tables.
     depth : int, default 1
@@ -149,8 +147,6 @@ def adverse_impact(
     given : str, cut, where or sequence of these, or iso.comparable(...), optional
         Legitimate factors: the ratios among comparable people stand beside the others, as `isonomy.flag` computes them
         with ``scale="ratio"``. Needs decisions and a named ``reference``. Verdicts are about the ratios of all people.
-    rng : int or Generator, optional
-        The seed of the band over cutoffs.
     **rows
         count, weight, cluster, missing, missing_group: how rows are read; see `isonomy.RowOptions`. With weights, ``n``
         and ``selected`` count rows, ``weighted_n`` and ``weighted_selected`` the people they stand for; rates, ratios

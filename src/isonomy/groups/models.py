@@ -70,28 +70,16 @@ def compare_models(
 
     Parameters
     ----------
-    data : frame, mapping or path
-        Any table, as in `isonomy.flag`.
+    data, groups, outcome, alpha, depth, min_size, **rows
+        As in `isonomy.flag`. Everybody is always the first line.
     models : mapping of str to str
         The name of each model and its column: ``{"A": "pred_a", "B": "pred_b"}``. The first is what the others are
         compared with. If metrics need a prediction and a score, give both:
         ``{"A": {"prediction": "pred_a", "score": "score_a"}, ...}``.
     metric : str or sequence of str
         The metrics to compare, by the names that `isonomy.flag` takes.
-    groups : str, cut, where or sequence of these
-        The groups to compare them in. Everybody is always the first line.
-    outcome : str, optional
-        The column with the outcome, as the metrics need it.
     reference : {"population", "rest"}, mapping or Group, default "population"
         Whom a group's disparity is measured from, as in `isonomy.flag`.
-    alpha : float, default 0.05
-        Intervals have confidence 1 - alpha.
-    depth : int, default 1
-        How many of the columns, cuts and conditions are intersected.
-    min_size : int, default 10
-        Groups with fewer rows are listed, not tested.
-    **rows
-        count, weight, cluster, missing, missing_group: how rows are read; see `isonomy.RowOptions`.
 
     Returns
     -------

@@ -659,11 +659,14 @@ def accounts(r: GroupEvidence, i: int) -> str:
         f"{sizes[1]} among people {same}."
     ]
     amount = f"{'a factor of ' if ratio else ''}{number(value)} ({phrases.interval(low, high, r.alpha)})"
-    if points and isfinite(low) and isfinite(high):  # of the difference; what adds to it is negative
-        sign = -1.0 if whole < 0 else 1.0
+    if points and isfinite(low) and isfinite(high):
+        adds = value < 0 < whole or whole < 0 < value
+        sign = -1.0 if (value or whole) < 0 else 1.0
         ends = " to ".join(phrases.ends(*sorted((sign * low, sign * high)), shares=True))
-        part = phrases.percent(sign * value + 0.0)
-        amount = f"{part} of the {phrases.points(whole)} ({level:g} % interval {ends})"
+        part = f"{phrases.percent(abs(value))} of the {phrases.points(whole)}"
+        if adds:
+            part = f"none of the difference: comparing like with like adds {phrases.points(value)} to it"
+        amount = f"{part} ({level:g} % interval {ends})"
     verb = "accounts" if len(r.given) == 1 else "account"
     sentences.append(f"{subject[:1].upper()}{subject[1:]} {verb} for {amount}.")
     shares = [nan if part is None else 100.0 * part[i] for part in (r.share, r.share_low, r.share_high)]
