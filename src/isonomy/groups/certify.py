@@ -23,7 +23,6 @@ from isonomy.groups.likelihood.means import IDENTITY
 from isonomy.groups.likelihood.region import (
     HANDFUL,
     Region,
-    Stacked,
     automatic_factor,
     contrasts_of,
     directions,
@@ -271,7 +270,7 @@ class JointTest(NamedTuple):
     test: Joint
     statistic: float
     pvalue: float
-    region: Region | Stacked | NoDifference
+    region: Region | NoDifference
     factor: float = 1.0
     spare: tuple[str, ...] | None = None
 
@@ -446,11 +445,8 @@ def _stacked(
     left_out = [int(i + start) for joint, start in zip(joints, starts, strict=False) for i in joint.test.left_out]
     status = next((joint.test.status for joint in joints if joint.test.status is not Status.OK), Status.OK)
     spare = [joint.spare for joint in joints if joint.spare is not None]
-    regions = tuple(joint.region for joint in joints if isinstance(joint.region, Region))
     statistic = statistic if whole is None else equivalent
-    region: Stacked | NoDifference = NoDifference(int(starts[-1]), equivalent, df, plan.base_scale)
-    if whole is None and len(regions) == len(joints):
-        region = Stacked(regions, weights)
+    region = NoDifference(int(starts[-1]), equivalent, df, plan.base_scale)
     names = tuple(dict.fromkeys(name for group in spare for name in group)) if spare else None
     test = Joint(statistic, df, np.empty(0), status, tuple(left_out))
     return JointTest(joints[0].parts, tests["tested"], test, statistic, pvalue, region, factor, names)
@@ -534,7 +530,7 @@ def notes(
 # ---- evidence
 
 
-for _part in (Lines, Region, Stacked, NoDifference):
+for _part in (Lines, Region, NoDifference):
     storable(_part)
 
 
@@ -554,7 +550,7 @@ class CertifyResult(GroupEvidence):
     df: int
     pvalue: float = field(metadata=POOLED)
     joint_status: Status
-    region: Region | Stacked | NoDifference | None = field(metadata=OF_ROWS)
+    region: Region | NoDifference | None = field(metadata=OF_ROWS)
     definitions: Mapping[str, tuple[float, int, float, float]] = field(default_factory=dict)
 
     def by_metric(self, backend: str | None = None) -> Any:
@@ -642,7 +638,7 @@ class CertifyResult(GroupEvidence):
     def _place(self, group: str, argument: str) -> int:
         return self._tested_names.index(choose(argument, group, self._tested_names))
 
-    def _region(self, method: str) -> Region | Stacked | NoDifference:
+    def _region(self, method: str) -> Region | NoDifference:
         if self.region is None:
             if Status.SUPPRESSED in self.status:
                 raise UsageError(f"{method}: the rows behind this result are withheld with the small groups.")

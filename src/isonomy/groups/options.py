@@ -137,7 +137,19 @@ class SearchOption(Option):
 
 @dataclass(frozen=True)
 class ComparableOption(Option):
-    """Comparable people, as `comparable` makes it."""
+    """Comparable people: each group is compared with people of the reference who have the same factors, by regression.
+
+    Parameters
+    ----------
+    by : str, cut, where or sequence of these
+        The factors: columns of numbers, which enter as smooth curves; columns of text or cuts, by their levels; named
+        conditions.
+    model : {"doubly_robust", "logistic", "strata"}, default "doubly_robust"
+        "doubly_robust": a regression of the metric in the reference, corrected by a regression of membership; right if
+        either of them is. "logistic": the first regression alone (Peters and Belson), and the conditional odds ratio
+        of a logistic regression with the group among its terms. "strata": people of the same stratum, as in
+        ``given=[...]``.
+    """
 
     name: ClassVar[str] = "comparable"
     by: Annotated[object, Form("given")]

@@ -33,7 +33,7 @@ from isonomy.inference.effect import SKEWED
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from isonomy.numerics.roots import roots
 from isonomy.numerics.status import Status
-from isonomy.numerics.tails import chi2_isf, chi2_sf, weighted_chi2_isf
+from isonomy.numerics.tails import chi2_isf, chi2_sf
 
 # Entries of the largest membership matrix that a joint test of overlapping groups may need.
 LARGEST = 20_000_000
@@ -281,32 +281,6 @@ class Region:
         # The rest of each of two groups is the other one, whatever their shares.
         pair = replace(self, groups=1, slots=np.where(blocks == 0, 0, -1)[:, None], rest=False)
         return replace(pair, referent=(blocks == 1).astype(float)).solve(target[:1])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Stacked:
-    """Several metrics of the same rows: the sum of their corrected T is a sum of chi-squares with ``weights``."""
-
-    regions: tuple[Region, ...]
-    weights: FloatArray
-
-    @property
-    def groups(self) -> int:
-        return sum(region.groups for region in self.regions)
-
-    def test(self, disparities: npt.ArrayLike) -> Joint:
-        """The sum of the metrics' statistics at the disparities: one each, or one for all."""
-        every = np.broadcast_to(np.asarray(disparities, dtype=float), self.groups)
-        parts = np.split(every, np.cumsum([region.groups for region in self.regions])[:-1])
-        joints = [region.test(part) for region, part in zip(self.regions, parts, strict=True)]
-        worst = next((joint.status for joint in joints if joint.status is not Status.OK), Status.OK)
-        statistic = sum(j.statistic / region.factor for j, region in zip(joints, self.regions, strict=True))
-        return Joint(statistic, sum(j.df for j in joints), np.empty(0), worst)
-
-    def critical(self, alpha: float, df: int) -> float:
-        """The critical value of the sum, with unit weights for degrees of freedom beyond ``weights``."""
-        more = np.ones(max(df - self.weights.size, 0))
-        return float(weighted_chi2_isf(alpha, np.concatenate([self.weights, more])))
 
 
 def least_shift(
