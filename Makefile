@@ -81,7 +81,7 @@ spark: $(VENV)/.dev  ## every method on Spark: the same numbers as on the other 
 .venv-peers/.done: pyproject.toml
 	$(PYTHON) -m venv .venv-peers
 	-.venv-peers/bin/pip install --quiet --disable-pip-version-check fairaudit
-	-.venv-peers/bin/pip install --quiet --disable-pip-version-check aequitas
+	-.venv-peers/bin/pip install --quiet --disable-pip-version-check aequitas divexplorer pysubgroup
 	@touch $@
 
 bench: $(VENV)/.bench .venv-peers/.done  ## every speed figure, as ratios from one run (10 minutes; ROWS=100000000)

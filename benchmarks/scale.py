@@ -1,24 +1,17 @@
 """How do time and memory grow with the rows? Files on disk, every method compared with a bare group-by of its columns.
 
-    python benchmarks/scale.py [rows, default 10,000,000] [seconds for all, default 900]
+    python benchmarks/scale.py [rows, default 10,000,000]
 
-Sizes go from 10^4 to ``rows`` in factors of ten. When the time is up, the remaining cases are listed as not measured.
-Every measurement runs in a separate process, so that its peak memory is its own; the bare scan and the methods
-alternate. Processor seconds add up all threads, and other programs on the machine hardly change them. The fitted
-exponent is the slope of log seconds on log rows, from a million rows on.
+A hundredth and a tenth of the rows, and all of them. Every measurement runs in a process of its own, so that its peak
+memory is its own. The exponent is the slope of log seconds on log rows between the last two sizes.
 """
 
 from __future__ import annotations
 
 import math
-import multiprocessing
-import resource
 import sys
 import tempfile
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +20,8 @@ import polars as pl
 
 import isonomy as iso
 from benchmarks import results
+from benchmarks.clock import Measured, alone
 
-LIMIT = 300.0  # seconds after which a measurement is stopped
 IMAGE = Path(__file__).parents[1] / "docs" / "images" / "growth.svg"
 FILE_ROWS = 10_000_000  # rows of one file
 
@@ -47,6 +40,7 @@ def write(folder: Path, rows: int) -> None:
                 "group": group,
                 "sex": (user // 4 % 2).astype(np.int8),
                 "region": rng.integers(0, 1_000, n).astype(np.int16),
+                "branch": rng.integers(0, 200, n).astype(np.int16),
                 "score": score,
                 "chance": chance,
                 "decision": (score >= 0.25).astype(np.int8),
@@ -98,6 +92,8 @@ def audit(path: str) -> object:
 
 
 SCORE: dict[str, Any] = {"outcome": "outcome", "score": "chance", "groups": "sex"}
+TRIAL: dict[str, Any] = {"outcome": "outcome", "effect": "effect", "treatment": "treated", "groups": "branch"}
+TRIAL |= {"measure": "difference"}
 AMOUNT = iso.Metric("amount", value=iso.col("amount"))
 CASES: dict[str, tuple[str, Callable[[str], object]]] = {
     "bare scan: score by group and decision": ("", bare("score", "group", "decision")),
@@ -123,11 +119,17 @@ CASES: dict[str, tuple[str, Callable[[str], object]]] = {
             p, prediction="decision", groups="group", score="score", threshold=0.25, criterion="statistical_parity"
         ),
     ),
-    "treatment_bias": (
+    "flag, true positive rates, a fifth as many clusters": (
+        "bare group-by of users",
+        lambda p: iso.flag(p, metric="tpr", outcome="outcome", prediction="decision", groups="sex", cluster="user"),
+    ),
+    "treatment_bias, 200 groups": (
         "bare scan: score by group and decision",
-        lambda p: iso.treatment_bias(
-            p, outcome="outcome", effect="effect", treatment="treated", groups="group", measure="difference"
-        ),
+        lambda p: iso.treatment_bias(p, **TRIAL),
+    ),
+    "evaluate_corrections, 200 groups": (
+        "bare scan: score by group and decision",
+        lambda p: iso.evaluate_corrections(p, **TRIAL, rng=1),
     ),
     "improvability, decisions given": (
         "bare scan: score by group and decision",
@@ -155,52 +157,8 @@ CASES: dict[str, tuple[str, Callable[[str], object]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Wall seconds, processor seconds and peak gigabytes; or the reason why there are none."""
-
-    wall: float = math.nan
-    processor: float = math.nan
-    memory: float = math.nan
-    error: str = ""
-
-
-def _run(name: str, path: str, send: Connection) -> None:
-    try:
-        with tempfile.TemporaryDirectory() as folder:  # once on a few rows, so that imports are not measured
-            write(Path(folder), 2_000)
-            CASES[name][1](f"{folder}/*.parquet")
-        start, used = time.perf_counter(), time.process_time()
-        CASES[name][1](path)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        send.send(Measured(time.perf_counter() - start, time.process_time() - used, peak))
-    except Exception as error:
-        send.send(Measured(error=f"{type(error).__name__}: {error}"))
-
-
-def measure(name: str, path: str, limit: float) -> Measured:
-    """Run one case in a separate process, which is stopped after ``limit`` seconds."""
-    context = multiprocessing.get_context("spawn")
-    receive, send = context.Pipe(duplex=False)
-    process = context.Process(target=_run, args=(name, path, send))
-    process.start()
-    send.close()
-    try:
-        answer = receive.recv() if receive.poll(limit) else Measured(error=f"not finished after {limit:.0f} s")
-    except EOFError:
-        answer = Measured(error="the process died")
-    process.kill()
-    process.join()
-    return answer
-
-
-def exponent(sizes: list[int], seconds: list[float]) -> float:
-    """The slope of log seconds on log rows, from a million rows on."""
-    large = [(math.log(n), math.log(s)) for n, s in zip(sizes, seconds, strict=True) if n >= 10**6 and s > 0]
-    if len(large) < 2:
-        return math.nan
-    x, y = np.array(large).T
-    return float(np.polyfit(x, y, 1)[0])
+def run(name: str, path: str) -> object:
+    return CASES[name][1](path)
 
 
 def _draw(sizes: list[int], every: dict[str, list[Measured]]) -> None:
@@ -220,42 +178,33 @@ def _draw(sizes: list[int], every: dict[str, list[Measured]]) -> None:
     encoded.properties(width=520, height=320).save(str(IMAGE))
 
 
-def main(rows: int, seconds: float) -> None:
+def main(rows: int) -> None:
     """Measure every case at every size and write the results."""
-    end = time.monotonic() + seconds
-    sizes = [10**k for k in range(4, round(math.log10(rows)) + 1)]
+    sizes = [rows // 100, rows // 10, rows]
     every: dict[str, list[Measured]] = {name: [] for name in CASES}
-    for n in sizes:
-        with tempfile.TemporaryDirectory() as folder:
-            write(Path(folder), n)
-            for name, measured in every.items():
-                left = end - time.monotonic()
-                late = Measured(error=f"not measured: {seconds:g} s were up")
-                measured.append(measure(name, f"{folder}/*.parquet", min(left, LIMIT)) if left > 0 else late)
-                print(f"{n:>12,} {name}: {measured[-1]}", flush=True)
+    with tempfile.TemporaryDirectory() as small:
+        write(Path(small), 2_000)
+        for n in sizes:
+            with tempfile.TemporaryDirectory() as folder:
+                write(Path(folder), n)
+                for name, measured in every.items():
+                    measured.append(alone(run, (name, f"{small}/*.parquet"), (name, f"{folder}/*.parquet")))
+                    print(f"{n:>12,} {name}: {measured[-1]}", flush=True)
     lines = []
     for name, (beside, _) in CASES.items():
-        last, growth = every[name][-1], exponent(sizes, [one.processor for one in every[name]])
-        if last.error:
-            lines.append([name, last.error, "", "", "", "", ""])
+        before, last = every[name][1:]
+        if before.error or last.error:
+            lines.append([name, before.error or last.error, "", "", "", ""])
             continue
-        scan = every[beside][-1] if beside else last
-        ratios = [f"{last.processor / scan.processor:.1f}", f"{last.wall / scan.wall:.1f}"] if beside else ["", ""]
-        memory = [f"{last.memory:.2f}", "" if math.isnan(growth) else f"{growth:.2f}"]
-        lines.append([name, f"{last.processor:.1f}", f"{last.wall:.1f}", *ratios, *memory])
-    head = [
-        *(f"{sizes[-1]:,} rows", "processor s", "wall s", "times the bare scan: processor", "wall"),
-        *("peak GB", "growth exponent"),
-    ]
+        ratio = f"{last.processor / every[beside][-1].processor:.1f}" if beside else ""
+        growth = math.log10(last.processor / before.processor)
+        numbers = f"{last.processor:.1f}", ratio, f"{last.wall:.1f}", f"{last.memory:.2f}", f"{growth:.2f}"
+        lines.append([name, *numbers])
+    head = [f"{rows:,} rows", "processor s", "times the bare pass", "s by the clock", "peak GB", "growth exponent"]
     _draw(sizes, every)
-    results.write(
-        "Scale",
-        f"python benchmarks/scale.py {rows}",
-        results.table(head, lines),
-        "![growth](../docs/images/growth.svg)",
-    )
+    image = "![growth](../docs/images/growth.svg)"
+    results.write("Scale", f"python benchmarks/scale.py {rows}", results.table(head, lines), image)
 
 
 if __name__ == "__main__":
-    numbers = [int(word) for word in sys.argv[1:]]
-    main(*(*numbers, *(10_000_000, 900)[len(numbers) :]))
+    main(int((sys.argv[1:] or ["10000000"])[0]))
