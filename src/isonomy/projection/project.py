@@ -145,18 +145,16 @@ def project(
     ----------
     data : table
         Any table. If the distance is an expression of columns, an engine runs grouped passes only.
-    outcome : str, optional
-        0/1 column of what happened; not needed for statistical parity.
-    prediction : str, optional
-        0/1 column of the decision.
+    outcome, prediction : str, optional
+        0/1 columns of what happened (not needed for statistical parity) and of the decision.
     model : fitted scikit-learn classifier, optional
         In place of ``prediction``: its decisions are tested and, without ``distance`` and ``score``, its distances.
     groups : columns, `iso.cut` or `iso.where`, optional
         Each level is compared with the reference level, each named condition with everybody else; several groupings
         are tested together. Not needed for a `Discerning` criterion.
     criterion : str or `Discerning`, default "equal_opportunity"
-        "equal_opportunity" (rates among outcome 1), "predictive_equality" (among outcome 0), "equalized_odds" (both),
-        "statistical_parity" or "demographic_parity" (among all), or a user-defined `Discerning` tuple.
+        Rates among outcome 1, among outcome 0 ("predictive_equality"), both ("equalized_odds"), among all
+        ("statistical_parity" or "demographic_parity"), or a user-defined `Discerning` tuple.
     distance : str, `Distance` or fitted scikit-learn estimator, optional
         A column of distances, an object of `isonomy.projection.distances`, or a model whose boundary is known.
     score, threshold : str and float, optional
@@ -178,21 +176,20 @@ def project(
     rng : int or numpy Generator, optional
         Seed for what has no closed form: a tolerance with several comparisons, and very small groups.
     **rows
-        count, weight, cluster, missing, missing_group: how rows are read; see `isonomy.RowOptions`. Nothing is tested
-        if a compared group has fewer than 10 effective clusters. With weights or clusters, each side of a comparison
-        also needs 8 effective rows or clusters selected, and 8 refused, observed or expected under the null.
+        count, weight, cluster, missing, missing_group: how rows are read; see `isonomy.RowOptions`.
 
     Returns
     -------
     ProjectionResult
-        ``statistic``, ``pvalue``, ``critical_value``, ``wald_pvalue``, ``test_status``, ``plan``; `to_frame` has one
-        row per group and outcome. If the projection's law does not hold (``test_status``), the p-value is that of the
-        Wald test and there is no critical value.
+        ``statistic``, ``pvalue``, ``critical_value``, ``test_status``, ``plan``; `to_frame` has a row per group and
+        outcome.
 
     Notes
     -----
     *When it misleads*: when the rows trained the classifier, when rows are not independent, and when distances in
-    different features are not comparable.
+    different features are not comparable. Nothing is tested if a compared group has fewer than 10 effective clusters;
+    with weights or clusters, each side of a comparison also needs 8 effective rows or clusters selected, and 8 refused,
+    observed or expected under the null.
 
     References
     ----------
@@ -573,16 +570,14 @@ def notes(facts: Mapping[str, Any], plan: ProjectPlan) -> tuple[Note, ...]:
     rows = test.rows.cells.number @ moments.member
     small = {label for label, n in zip(labels, rows, strict=True) if n < FEW and not plan.user_defined}
     scored = plan.cost.scored_by
+    by_model = Note("project_searched" if plan.cost.approximate else "project_scored", values={"model": scored})
     return (
         *note_if("project_redundant", [labels[i] for i in moments.event[test.redundant]]),
         *(within("project_constant", test.constant) if test.left_out else ()),
         *note_if("project_few_rows", sorted(small), least=FEW),
         *within("project_few_events", facts["few_events"]),
         *(Note(code) for code, holds in conditions.items() if holds),
-        *(
-            [Note("project_searched" if plan.cost.approximate else "project_scored", values={"model": scored})]
-            * bool(scored)
-        ),
+        *([by_model] if scored else []),
     )
 
 
@@ -669,16 +664,13 @@ class ProjectionResult(Evidence):
         is the one that the law judges, with scores spread over the steps of their lattice if they lie on one.
     pvalue, critical_value : float
         Of the projection's law; the critical value is the ``tested_statistic`` at which the p-value is ``alpha``. If
-        ``test_status`` is not OK, the p-value is that of the Wald test, and the critical value is NaN. Both are NaN if
-        nothing is tested (``test_status`` is "constant", "few_clusters" or "few_events").
-    wald_statistic, wald_pvalue : float
-        The Wald test of the same rates (chi-square scale for the equality null).
-    welch_pvalue : ndarray
-        Welch's t-test of each comparison alone; NaN with weights or clusters.
+        ``test_status`` is not OK, the p-value is that of the Wald test (``wald_pvalue``), and the critical value is
+        NaN. Both are NaN if nothing is tested (``test_status`` is "constant", "few_clusters" or "few_events").
     equivalence_pvalue : float
         A small value shows that every difference lies within the tolerance; NaN without a tolerance.
-    multiplier : ndarray
-        The dual variable of each comparison: rows nearer than minus its sum over what their flip changes move.
+    multiplier, welch_pvalue : ndarray
+        The dual variable of each comparison: rows nearer than minus its sum over what their flip changes move; and
+        Welch's t-test of each comparison alone, NaN with weights or clusters.
     density, covariance, curvature : float and ndarray
         f(0), the density of the signed distance at the boundary; Sigma and S of Theorem 1, one row for each comparison
         tested; None if the law does not hold, or if a group is withheld.
@@ -686,15 +678,10 @@ class ProjectionResult(Evidence):
         Number of decisions that would have to flip, their share of all decisions, and their mean distance; NaN if there
         is no plan.
     detectable, rows_needed : ndarray
-        The smallest difference that these rows would have shown, and the rows of the group with which equal rates would
-        be shown to be within tolerance, each in 80 % of samples and for this comparison alone.
-    curve : ToleranceCurve or None
-        The tests of all other tolerances, with ``method=iso.corrected(curve=True)``.
-    reach : ndarray or None
-        The largest distance of each group. It belongs to a single person: None in a stored or suppressed result.
-    plan : MovedRows or None
-        The rows that would have to move, nearest first, read from the table on request; None in a stored or suppressed
-        result. `moved_rows` lists whole people only.
+        As in the table, for each comparison alone.
+    curve, plan : ToleranceCurve and MovedRows, or None
+        The tests of all other tolerances, with ``method=iso.corrected(curve=True)``; the rows that would have to move,
+        nearest first, read from the table on request. `moved_rows` lists whole people only.
     """
 
     method: ClassVar[str] = words.METHOD
@@ -777,7 +764,6 @@ class ProjectionResult(Evidence):
         return from_json, (self.to_json(),)  # a pickle holds no row of anybody either
 
     def headline(self) -> str:
-        """The verdict as a sentence."""
         return words.headline(self) if self.answered else Evidence.headline(self)
 
     def findings(self) -> tuple[str, ...]:
@@ -807,7 +793,6 @@ class ProjectionResult(Evidence):
         return sorted(tested, key=lambda i: -abs(self.disparity[i]))
 
     def limits(self) -> tuple[str, ...]:
-        """What this does not show."""
         return words.limits(self)
 
     def plot(self) -> alt.TopLevelMixin:

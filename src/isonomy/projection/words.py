@@ -45,44 +45,27 @@ _AMONG = {1: "among those with outcome 1", 0: "among those with outcome 0", None
 
 
 def null(criterion: str, tolerance: Tolerance | None) -> str:
+    """The hypothesis; rates are compared within the outcomes of the criterion."""
     if criterion == USER_DEFINED:
-        return f"The mean of C phi(U, E U) is {_near_zero(tolerance)} in every component."
+        return f"The mean of C phi(U, E U) is {goal(criterion, tolerance)} in every component."
     within = " and ".join(_AMONG[outcome] for outcome in OUTCOMES[criterion] if outcome is not None)
-    limit = _limit(tolerance)
-    rates = f"every group's selection rate {f'is {limit}' if limit else 'equals'} that of its reference."
-    sentence = f"{within}, {rates}" if within else rates
-    return sentence[0].upper() + sentence[1:]
+    rates = f"the groups' selection rates are {goal(criterion, tolerance)}."
+    return phrases.capital(f"{within}, {rates}" if within else rates)
 
 
-def _limit(tolerance: Tolerance | None) -> str:
-    """How far a rate may be from its reference: 'within 0.0500 of', 'at most 0.0500 above'; empty if not at all."""
-    amount, side = one_side(tolerance)
-    if side != "both":
-        return f"at most {_amount(amount)} {side}" if amount else f"not {side}"
-    return f"within {_amount(amount)} of" if amount else ""
-
-
-def _near_zero(tolerance: Tolerance | None) -> str:
-    """A predicate for moments of a user-defined criterion that satisfy the null."""
-    amount, side = one_side(tolerance)
-    limit = _amount(amount)
-    both = f"within {limit} of 0" if amount else "0"
-    return {"both": both, "above": f"at most {limit}", "below": f"at least {'-' if amount else ''}{limit}"}[side]
-
-
-def _goal(r: ProjectionResult) -> str:
-    if r.criterion == USER_DEFINED:
-        return _near_zero(r.tolerance)
-    amount, side = one_side(r.tolerance)
-    if side != "both":
-        return f"{_limit(r.tolerance)} those of their references"
-    return f"equal to within {_amount(amount)}" if amount else "equal"
-
-
-def _amount(amount: Tolerance | None) -> str:
-    if not isinstance(amount, Mapping):
-        return phrases.number(amount) if amount else "0"
-    return f"the tolerance ({', '.join(_entries(amount))})"
+def goal(criterion: str, tolerance: Tolerance | None) -> str:
+    """What rates are under the null, or the moments of a user-defined criterion."""
+    given, side = one_side(tolerance)
+    amount = phrases.number(given) if given and not isinstance(given, Mapping) else "0"
+    if isinstance(given, Mapping):
+        amount = f"the tolerance ({', '.join(_entries(given))})"
+    if criterion == USER_DEFINED:
+        both, low = f"within {amount} of 0" if given else "0", f"at least {'-' if given else ''}{amount}"
+        return {"both": both, "above": f"at most {amount}", "below": low}[side]
+    theirs = "those of their references"
+    if side == "both":
+        return f"within {amount} of {theirs}" if given else "equal"
+    return f"at most {amount} {side} {theirs}" if given else f"not {side} {theirs}"
 
 
 def _entries(tolerance: Mapping[str, object]) -> Iterator[str]:
@@ -110,15 +93,16 @@ def difference(r: ProjectionResult, i: int) -> str:
 
 
 def change(r: ProjectionResult) -> str:
+    target = goal(r.criterion, r.tolerance)
     if r.test_status is Status.INFEASIBLE:
         return "There is no plan: flipping every decision that can be flipped at a finite distance is not enough."
     if r.test_status is Status.NOT_CONVERGED:
         return "There is no plan, because the least change was not found."
     if r.moved == 0:
-        return f"No decision would have to change: the observed {_compared(r)} are already {_goal(r)}."
+        return f"No decision would have to change: the observed {_compared(r)} are already {target}."
     far = f"{phrases.number(r.statistic)} ({phrases.number(r.overall_distance)} per decision on average)"
     return (
-        f"The least change that makes these {_compared(r)} {_goal(r)} flips {phrases.count(r.moved)} of "
+        f"The least change that makes these {_compared(r)} {target} flips {phrases.count(r.moved)} of "
         f"{phrases.count(r.rows)} decisions ({phrases.share(r.overall_share)})"
         f"{'' if isnan(r.statistic) else f', over a total distance of {far}'}."
     )
@@ -144,10 +128,10 @@ def evidence(r: ProjectionResult) -> str:
 
 
 def equivalence(r: ProjectionResult) -> str:
-    p = phrases.pvalue(r.equivalence_pvalue)
     if any(note.code == "pooled" for note in r.notes):
         return phrases.JOINT_WITHHELD
-    return f"The equivalence test, in which a small p-value shows that these {_compared(r)} are {_goal(r)}, gives {p}."
+    target, p = goal(r.criterion, r.tolerance), phrases.pvalue(r.equivalence_pvalue)
+    return f"The equivalence test, in which a small p-value shows that these {_compared(r)} are {target}, gives {p}."
 
 
 def largest_difference(r: ProjectionResult) -> tuple[str, ...]:
@@ -198,29 +182,14 @@ def _who(r: ProjectionResult, i: int) -> str:
 
 
 def headline(r: ProjectionResult) -> str:
-    amount, side = one_side(r.tolerance)
-    if r.criterion == USER_DEFINED:
-        return _moments_verdict(r)
-    if r.verdict is Verdict.WITHIN_TOLERANCE and side != "both":
-        return (
-            f"Within tolerance: every rate was shown to be less than {_amount(amount)} {side} that of its reference. "
-            "Differences in the other direction were not tested."
-        )
-    return r.definition.verdict(r.verdict.value, tolerant=bool(amount), beyond=bool(amount))
-
-
-def _moments_verdict(r: ProjectionResult) -> str:
-    goal = _near_zero(r.tolerance)
-    if r.verdict is Verdict.VIOLATION:
-        return f"Difference shown: the moments of this criterion are not {goal}."
-    if r.verdict is Verdict.WITHIN_TOLERANCE:
-        return f"Within tolerance: every moment of this criterion was shown to be {goal}."
-    if one_side(r.tolerance)[0]:
-        return f"Inconclusive: the data neither show nor refute that the moments are {goal}."
-    return (
-        f"Inconclusive: the data do not refute that the moments are {goal}. Without a tolerance, no number of rows can "
-        "show that they are."
-    )
+    target, (given, side) = goal(r.criterion, r.tolerance), one_side(r.tolerance)
+    badge, moments = phrases.BADGES[r.verdict.value], r.criterion == USER_DEFINED
+    if r.verdict is Verdict.WITHIN_TOLERANCE and (moments or side != "both"):
+        other = "" if side == "both" else " Differences in the other direction were not tested."
+        return f"{badge}: the {_compared(r)} were shown to be {target}.{other}"
+    if r.verdict is Verdict.VIOLATION and moments:
+        return f"{badge}: the moments of this criterion are not {target}."
+    return r.definition.verdict(r.verdict.value, tolerant=bool(given), beyond=bool(given))
 
 
 # ---- notes

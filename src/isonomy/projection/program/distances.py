@@ -405,16 +405,13 @@ class ModelScore(Distance):
 
 
 @dataclass(frozen=True, eq=False)
-class Searched(Distance):
+class Searched(ModelScore):
     """An upper bound on the distance to the boundary of a classifier of which only ``predict`` is known.
 
     ``decision`` gives the decision (0 or 1) for rows of features; ``scored_by`` is the name of the model. The boundary
     is searched by bisection on the way from each row to the nearest rows that the classifier decides otherwise.
     """
 
-    features: Sequence[str]
-    decision: Callable[[FloatArray], npt.ArrayLike]
-    scored_by: str
     norm: Norm = "l2"
     approximate = True
 
