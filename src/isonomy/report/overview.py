@@ -12,90 +12,118 @@ from isonomy.report import wording
 from isonomy.report.document import Entry
 from isonomy.report.text import visible
 from isonomy.results import Evidence, phrases
-from isonomy.results.columns import NOTHING, Column, cell_text
+from isonomy.results.columns import NOTHING, cell_text
 
-Lines = Mapping[str, Any]  # the columns of a result, by name
+
+class KeyLine:
+    """The line of a result that the first page shows."""
+
+    def __init__(self, result: Evidence, place: int) -> None:
+        self.columns: Mapping[str, Any] = result.table()
+        self.result, self.place, self.described = result, place, result.described(self.columns)
+        # Two algorithms are compared, not two groups, if there is a criterion.
+        against = self.columns["against"][place] if "against" in self.columns else getattr(result, "reference", "")
+        self.against = against if isinstance(against, str) else ""
+        name = f"{result.labels[place]} against {against}" if "criterion" in self.columns else result.names[place]
+        self.group = name if result.labels else NOTHING
+
+    def __getitem__(self, name: str) -> float:
+        """The number in a column; NaN without one."""
+        return float(self.columns[name][self.place]) if name in self.columns else np.nan
+
+    def value(self, name: str) -> str:
+        column = self.described[name]
+        return f"{cell_text(column, self.columns[name][self.place])} {column.unit}".strip()
+
+    def cell(self, name: str) -> str:
+        value = self.columns[name][self.place] if name in self.columns else None
+        shown = NOTHING if value is None else cell_text(self.described[name], value)
+        if shown == NOTHING:
+            return shown
+        adjusted = self.described[name].heading.startswith("Adjusted")
+        return visible(f"{shown}\u00a0{self.unit(name)}".strip() + " (adjusted)" * adjusted)
+
+    def unit(self, name: str) -> str:
+        return self.described[name].unit.rpartition(" in ")[2]
+
+    def interval(self, low: str, high: str) -> str:
+        shares = "ci_low" in self.columns and bool(self.described["ci_low"].unit)
+        limits = phrases.ends(self[low], self[high], shares=shares) if not np.isnan(self[low] + self[high]) else ("",)
+        return " to ".join(end.replace("-", "−") for end in limits) or NOTHING
+
+    def others(self) -> list[float]:
+        """The numbers of rows that the other value may rest on: those of its group, or all rows."""
+        if "n" not in self.columns:
+            return []
+        known = zip(self.columns.get("group", ()), self.columns["n"], strict=False)
+        return [float(n) for label, n in known if label == self.against] or [float(self.result.provenance.rows or 0)]
+
+
+def key_line(result: Evidence) -> KeyLine | None:
+    place = result.key_line()
+    return None if place is None else KeyLine(result, place)
 
 
 def overview(result: Evidence) -> tuple[str, ...] | None:
     """The line of the first page about this result: the group, its value, the other value, the difference, the
     interval and p. None if nothing was compared."""
-    i, columns = result.key_line(), _lines(result)
-    if i is None or not result.answered:
+    line = key_line(result) if result.answered else None
+    if line is None:
         return None
-    described = result.described(columns)
-
-    def text(name: str) -> str:
-        value = columns[name][i] if name in columns else None
-        shown = NOTHING if value is None else cell_text(described[name], value)
-        unit = described[name].unit.rpartition(" in ")[2] if name in columns and shown != NOTHING else ""
-        adjusted = shown != NOTHING and described[name].heading.startswith("Adjusted")
-        return visible(f"{shown}\u00a0{unit}".strip() + " (adjusted)" * adjusted)
-
-    group = _group(result, columns, i)
-    other, against = text("reference"), _against(result, columns, i)
-    if "criterion" in columns:  # two algorithms are compared, not two groups
-        against = described["reference"].title.partition(" (")[0]
+    other, against = line.cell("reference"), line.against
+    if "criterion" in line.columns:
+        against = line.described["reference"].title.partition(" (")[0]
     if against:
         other = visible(f"{against}: {other}" if other != NOTHING else against)
     joint: Any = getattr(result, "pvalue", None)
-    single = (columns[name][i] for name in ("adjusted_pvalue", "pair_adjusted_pvalue", "pvalue") if name in columns)
-    pvalues = [float(p) for p in (*single, joint if np.ndim(joint) == 0 else None) if p is not None]
-    p = next((phrases.probability(p).replace(" ", "\u00a0") for p in pvalues if not np.isnan(p)), NOTHING)
+    pvalues = [line[name] for name in ("adjusted_pvalue", "pair_adjusted_pvalue", "pvalue")]
+    pvalues += [float(joint)] if joint is not None and np.ndim(joint) == 0 else []
+    p = next((phrases.probability(p) for p in pvalues if not np.isnan(p)), NOTHING)
     if p != NOTHING and (claim := result.tested_claim()):
-        p = f"{p} ({claim})".replace(" ", "\u00a0")
-    unit = described["ci_low"].unit if "ci_low" in columns else ""
-
-    def ends(*names: str) -> str:
-        low, high = (float(columns[name][i]) if name in columns else np.nan for name in names)
-        limits = phrases.ends(low, high, shares=bool(unit)) if not np.isnan(low + high) else ("", "")
-        return " to ".join(end.replace("-", "−") for end in limits) if limits[0] else NOTHING
-
-    interval = ends("ci_low", "ci_high")
+        p = f"{p} ({claim})"
+    p, interval = p.replace(" ", "\u00a0"), line.interval("ci_low", "ci_high")
     if getattr(result, "ranged", False):  # no single rate or difference is estimated
-        return visible(group), NOTHING, visible(against), f"{ends('low', 'high')} {unit}".strip(), interval, p
-    return visible(group), text("estimate"), other, text("disparity"), interval, p
+        unit = line.described["ci_low"].unit if "ci_low" in line.columns else ""
+        span = f"{line.interval('low', 'high')} {unit}".strip()
+        return visible(line.group), NOTHING, visible(against), span, interval, p
+    return visible(line.group), line.cell("estimate"), other, line.cell("disparity"), interval, p
 
 
 def direct(result: Evidence) -> bool:
     """Whether the difference of the first page is not that of the two values next to it."""
-    i, columns = result.key_line(), _lines(result)
-    names = ("estimate", "reference", "disparity")
-    if i is None or getattr(result, "ranged", False) or any(name not in columns for name in names):
+    line = key_line(result)
+    if line is None or getattr(result, "ranged", False) or "disparity" not in line.columns:
         return False
-    mine, other, value = (float(columns[name][i]) for name in names)
-    return result.described(columns)["disparity"].unit == "points" and abs(mine - other - value) > 5e-4
+    apart = abs(line["estimate"] - line["reference"] - line["disparity"]) > 5e-4
+    return line.described["disparity"].unit == "points" and apart
 
 
 def worked(result: Evidence) -> str:
     """The arithmetic of the number on the first page, with the counts of this report; empty if it has other parts."""
-    i, columns = result.key_line(), _lines(result)
-    if i is not None and "rate_after" in columns:
-        return _moved(result, columns, i)
-    names = ("estimate", "reference", "disparity")
-    adjusted = ", adjusted" * bool(getattr(result, "given", ()))
-    if i is None or getattr(result, "ranged", False) or any(name not in columns for name in names):
+    line = key_line(result)
+    if line is None:
         return ""
-    mine, other, value = (float(columns[name][i]) for name in names)
-    if not np.isfinite([mine, other, value]).all():
+    mine, other, value = (line[name] for name in ("estimate", "reference", "disparity"))
+    if "rate_after" in line.columns:
+        return visible(_moved(line))
+    if getattr(result, "ranged", False) or not np.isfinite([mine, other, value]).all():
         return ""
-    described = result.described(columns)
-    if "effective_n" in columns:
-        return _smoothed(result, columns, i)
-    own, rest = (
-        _fraction(rate, rows, described[name].unit.rpartition(" in ")[2])
-        for rate, name, rows in ((mine, "estimate", _rows(columns, i)), (other, "reference", _others(result, i)))
-    )
-    label = f"{_group(result, columns, i)}{adjusted}: " if result.labels else ""
-    if {"predicted", "observed"} <= set(columns):
-        predicted, observed = (_value(described, columns, name, i) for name in ("predicted", "observed"))
-        label += f"the predicted effect, {predicted}, minus the observed effect, {observed}, is an error of {own}; "
-    shown = _value(described, columns, "disparity", i)
+    if "effective_n" in line.columns:
+        return visible(_smoothed(line))
+    own = _fraction(mine, [line["n"]], line.unit("estimate"))
+    rest = _fraction(other, line.others(), line.unit("reference"))
+    label = f"{line.group}{', adjusted' * bool(getattr(result, 'given', ()))}: " if result.labels else ""
+    if {"predicted", "observed"} <= set(line.columns):
+        effects = (
+            f"the predicted effect, {line.value('predicted')}, minus the observed effect, {line.value('observed')}"
+        )
+        label += f"{effects}, is an error of {own}; "
+    shown = line.value("disparity")
     with np.errstate(all="ignore"):
         if abs(mine - other - value) < 1e-9:
             return visible(f"{label}{own} minus {rest} is {shown}.")
         if abs(mine / other - value) < 1e-9:
-            return visible(f"{label}{own} divided by {rest} is {shown}.{_deviations(result, columns, i)}")
+            return visible(f"{label}{own} divided by {rest} is {shown}.{_deviations(line)}")
         if abs(1.0 - mine / other - value) < 1e-9:
             return visible(f"{label}1 minus {own} divided by {rest} is {shown}.")
         if abs(mine / (1 - mine) / (other / (1 - other)) - value) < 1e-9:
@@ -105,52 +133,42 @@ def worked(result: Evidence) -> str:
     return ""
 
 
-def _lines(result: Evidence) -> Lines:
-    return result.table()
-
-
-def _moved(result: Evidence, columns: Lines, i: int) -> str:
+def _moved(line: KeyLine) -> str:
     """How many people a group's thresholds before and after select."""
-    size = [float(columns["size"][i])]
-    old, new = (float(columns[name][i]) for name in ("reference", "estimate"))
-    before, after = (_fraction(float(columns[f"rate_{when}"][i]), size, "%") for when in ("before", "after"))
-    chosen, change = getattr(result, "chosen", "selected"), float(columns["selected_change"][i])
-    if not np.isfinite([*size, old, new, change]).all() or old == new:
+    old, new, change = (line[name] for name in ("reference", "estimate", "selected_change"))
+    if not np.isfinite([line["size"], old, new, change]).all() or old == new:
         return ""
+    before, after = (_fraction(line[f"rate_{when}"], [line["size"]], "%") for when in ("before", "after"))
     what = f"{phrases.count(abs(change))} {'more' if change >= 0 else 'fewer'}"
-    return visible(
-        f"{_group(result, columns, i)}: with the threshold {phrases.number(old)}, {before} are {chosen}; with "
-        f"{phrases.number(new)}, {after} are: {what}."
+    return (
+        f"{line.group}: with the threshold {phrases.number(old)}, {before} are "
+        f"{getattr(line.result, 'chosen', 'selected')}; with {phrases.number(new)}, {after} are: {what}."
     )
 
 
-def _smoothed(result: Evidence, columns: Lines, i: int) -> str:
+def _smoothed(line: KeyLine) -> str:
     """Two smoothed outcomes, the effective numbers of people behind them, and their difference in standard errors."""
-    rows, others, error = (float(columns[name][i]) for name in ("effective_n", "reference_effective_n", "se"))
+    rows, others, error = (line[name] for name in ("effective_n", "reference_effective_n", "se"))
     if not np.isfinite([rows, others, error]).all() or not error > 0:
         return ""
-    described = result.described(columns)
-    mine, other, size = (_value(described, columns, name, i) for name in ("estimate", "reference", "disparity"))
-    unit = described["disparity"].unit
-    spread = phrases.points(error) if unit == "points" else phrases.number(error)
-    where = f"Near a score of {phrases.number(columns['score'][i])}" if "score" in columns else "At the threshold"
-    group, against = _group(result, columns, i), columns["against"][i]
-    count = f"{float(columns['disparity'][i]) / error:,.1f}".replace("-", "−")
-    return visible(
-        f"{where}, with a bandwidth of {phrases.number(columns['bandwidth'][i])}, the outcome of {group} averages "
-        f"{mine} (effective number {rows:,.0f}), and that of {against} {other} ({others:,.0f}). Their difference, "
-        f"estimated in one step, is {size}; divided by its standard error, {spread}, it is "
-        f"{count} standard errors."
+    spread = phrases.points(error) if line.described["disparity"].unit == "points" else phrases.number(error)
+    where = f"Near a score of {phrases.number(line['score'])}" if "score" in line.columns else "At the threshold"
+    count = f"{line['disparity'] / error:,.1f}".replace("-", "−")
+    return (
+        f"{where}, with a bandwidth of {phrases.number(line['bandwidth'])}, the outcome of {line.group} averages "
+        f"{line.value('estimate')} (effective number {rows:,.0f}), and that of {line.columns['against'][line.place]} "
+        f"{line.value('reference')} ({others:,.0f}). Their difference, estimated in one step, is "
+        f"{line.value('disparity')}; divided by its standard error, {spread}, it is {count} standard errors."
     )
 
 
-def _deviations(result: Evidence, columns: Lines, i: int) -> str:
+def _deviations(line: KeyLine) -> str:
     """How many standard deviations the number selected is from the number expected at equal rates; empty if unknown."""
-    deviations = float(columns["deviations"][i]) if "deviations" in columns else np.nan
+    deviations = line["deviations"]
     if np.isnan(deviations) or deviations == 0:
         return ""
-    rows, others = float(columns["n"][i]), _others(result, i)[0]
-    selected, theirs = (float(columns[name][i]) * n for name, n in (("estimate", rows), ("reference", others)))
+    rows, others = line["n"], line.others()[0]
+    selected, theirs = line["estimate"] * rows, line["reference"] * others
     total, share = rows + others, selected + theirs
     expected = rows * share / total
     return (
@@ -158,37 +176,6 @@ def _deviations(result: Evidence, columns: Lines, i: int) -> str:
         f"{selected:,.0f} minus {expected:,.1f}, divided by a standard deviation of "
         f"{(selected - expected) / deviations:,.2f}, is {deviations:,.1f} standard deviations."
     ).replace("-", "−")
-
-
-def _against(result: Evidence, columns: Lines, i: int) -> str:
-    """With whom the group of a line is compared; empty if it is not a group."""
-    against = columns["against"][i] if "against" in columns else getattr(result, "reference", "")
-    return against if isinstance(against, str) else ""
-
-
-def _value(described: Mapping[str, Column], columns: Lines, name: str, i: int) -> str:
-    return f"{cell_text(described[name], columns[name][i])} {described[name].unit}".strip()
-
-
-def _rows(columns: Lines, i: int) -> list[float]:
-    return [float(columns["n"][i])] if "n" in columns else []
-
-
-def _others(result: Evidence, i: int) -> list[float]:
-    """The numbers of rows that the other value may rest on: those of its group, or all rows."""
-    columns = _lines(result)
-    against = _against(result, columns, i)
-    if "n" not in columns:
-        return []
-    group = [float(columns["n"][k]) for k, label in enumerate(columns.get("group", ())) if label == against]
-    return group if group else [float(result.provenance.rows or 0)]
-
-
-def _group(result: Evidence, columns: Lines, i: int) -> str:
-    """Whom a line is about; both groups of a pair if the line compares two algorithms by it."""
-    if not result.labels:
-        return NOTHING
-    return f"{result.labels[i]} against {columns['against'][i]}" if "criterion" in columns else result.names[i]
 
 
 def _fraction(rate: float, rows: Sequence[float], unit: str) -> str:
