@@ -190,7 +190,7 @@ def test_tolerance_verdicts() -> None:
     narrow = iso.project(data, groups="group", criterion="statistical_parity", tolerance=0.02, rng=3, **SCORE)
     assert narrow.verdict is iso.Verdict.VIOLATION
     assert narrow.provenance.seed is not None
-    assert narrow.null == "Every group's selection rate is within 0.0200 of that of its reference."
+    assert narrow.null == "The groups' selection rates are within 0.0200 of those of their references."
     upper = iso.project(data, groups="group", criterion="statistical_parity", tolerance={"above": 0.02}, rng=3, **SCORE)
     lower = iso.project(data, groups="group", criterion="statistical_parity", tolerance={"below": 0.02}, rng=3, **SCORE)
     assert upper.verdict is iso.Verdict.VIOLATION  # group b is selected more often than the largest group, a
@@ -526,10 +526,10 @@ def test_without_a_tolerance_no_number_of_rows_settles_it() -> None:
 def test_a_one_sided_tolerance_speaks_of_its_side() -> None:
     below = pair(0.6, tolerance={"below": 0.05})  # b is selected far more often than a, the reference
     assert below.verdict is iso.Verdict.WITHIN_TOLERANCE
-    assert below.null == "Every group's selection rate is at most 0.0500 below that of its reference."
+    assert below.null == "The groups' selection rates are at most 0.0500 below those of their references."
     text = below.summary()
-    assert "less than 0.0500 below that of its reference. Differences in the other direction" in below.headline()
-    assert "equal to within" not in text
+    assert "at most 0.0500 below those of their references. Differences in the other direction" in below.headline()
+    assert "within 0.0500 of" not in text
     above = pair(0.6, tolerance={"above": 0.05})
     assert above.verdict is iso.Verdict.VIOLATION
     assert "at most 0.0500 above those of their references flips" in above.summary().replace("\n    ", " ")
@@ -552,11 +552,11 @@ def own_tuple(scale: float, **options: Any) -> ProjectionResult:
     [
         ({}, "violation", "the moments of this criterion are not 0."),
         ({"tolerance": 0.001}, "violation", "are not within 0.00100 of 0."),
-        ({"tolerance": 1.5}, "within_tolerance", "every moment of this criterion was shown to be within 1.50 of 0."),
+        ({"tolerance": 1.5}, "within_tolerance", "the moments were shown to be within 1.50 of 0."),
         (
             {"tolerance": {"below": 1.5}},
             "within_tolerance",
-            "every moment of this criterion was shown to be at least -1.50.",
+            "the moments were shown to be at least -1.50.",
         ),
     ],
 )

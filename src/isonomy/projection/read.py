@@ -30,18 +30,9 @@ from isonomy.frames.expressions import Expression, constant, either, flag, level
 from isonomy.frames.sums import number_rows
 from isonomy.inference import designs
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
+from isonomy.projection.program import solve
 from isonomy.projection.program.criteria import DecisionCells, total
 from isonomy.projection.program.distances import AGREEMENT, Distance, refuse_wrong_side
-from isonomy.projection.program.solve import (
-    PIECES,
-    QUARTILES,
-    BinnedRows,
-    Pool,
-    Segments,
-    SingleRows,
-    SortedRows,
-    fractions,
-)
 
 if TYPE_CHECKING:
     from isonomy.projection.project import ProjectPlan
@@ -112,7 +103,7 @@ class MeasuredArrays:
         with np.errstate(over="ignore"):
             deviation = float(np.sqrt(np.average((value - mean) ** 2, weights=weight)))
         # The least values with a quarter and three quarters of the mass up to them: a row counted twice is two rows.
-        low, high = np.quantile(value, QUARTILES, weights=weight, method="inverted_cdf")
+        low, high = np.quantile(value, solve.QUARTILES, weights=weight, method="inverted_cdf")
         return robust(deviation, float(low), float(high))
 
     def boundary(self, bandwidth: float) -> tuple[FloatArray, FloatArray, FloatArray, float]:
@@ -135,12 +126,12 @@ class MeasuredArrays:
         tie = float(same @ same / same.sum() - 1.0) if same.any() else 0.0
         return kernel, total(self.cell[near], inside, size), free, tie
 
-    def pool(self, vectors: FloatArray) -> Pool:
+    def pool(self, vectors: FloatArray) -> solve.Pool:
         """Sorted within cells; one moment needs no more than the rows. Cells that change no moment are left out."""
         if vectors.shape[1] == 1:
-            return SingleRows(self.distance, self.cell, self.weight)
+            return solve.SingleRows(self.distance, self.cell, self.weight)
         useful = np.where(vectors.any(axis=1), np.arange(len(vectors)), -1)
-        return SortedRows(self.distance, useful[self.cell], len(vectors), self.weight)
+        return solve.SortedRows(self.distance, useful[self.cell], len(vectors), self.weight)
 
     def smoothed(self) -> MeasuredArrays | None:
         """The rows of a lattice spread over its steps; None if they are not on a lattice."""
@@ -189,7 +180,7 @@ class RowsInMemory(MeasuredArrays):
             refuse_wrong_side(float(mass[across].sum()), signed=True)
 
     def movers(self, moved: FloatArray) -> dict[str, Any]:
-        share = fractions(self.distance, self.cell, moved, self.weight)
+        share = solve.fractions(self.distance, self.cell, moved, self.weight)
         rows, complete = nearest(self.distance, share)
         place = np.full(rows.size, -1) if self._row is None else self._row[rows].astype(np.intp)
         if self._features is None:
@@ -219,7 +210,7 @@ class RowsByPasses:
         finite = max(float((self.cells.count - sums["infinite"]).sum()), 1.0)
         mean = float((self.cells.side * sums["first"]).sum() / finite)
         square = float(sums["second"].sum() / finite)
-        self._rows = BinnedRows(self._binned, self.cells.side, float(sums["first"].sum() / finite))
+        self._rows = solve.BinnedRows(self._binned, self.cells.side, float(sums["first"].sum() / finite))
         self._deviation = float(np.sqrt(max(0.0, square - mean * mean))) if square < np.inf else np.inf
         if across and plan.cost.signed:
             # The spread gives the scale on which some of them may be rounding.
@@ -249,7 +240,7 @@ class RowsByPasses:
         free = total(coarse.group, np.where(coarse.high == 0, coarse.count, 0.0), self.cells.count.size)
         return sums["kernel"], sums["near"], free, square / every - 1.0 if every > 0 else 0.0
 
-    def pool(self, vectors: FloatArray) -> Pool:
+    def pool(self, vectors: FloatArray) -> solve.Pool:
         return self._rows
 
     def smoothed(self) -> MeasuredArrays | None:
@@ -281,7 +272,9 @@ class RowsByPasses:
             rows = self._source.filter(self._distance <= radius).rows(request)
             cell = self.cells.locate(rows)
             distance = rows.columns["distance"].astype(float)
-            share = fractions(distance, cell, moved, rows.weight if scale is None else rows.columns["mass"] * scale)
+            share = solve.fractions(
+                distance, cell, moved, rows.weight if scale is None else rows.columns["mass"] * scale
+            )
             listed, complete = nearest(distance, share)
             if listed.size >= PLAN_ROWS or goal >= mass:
                 break
@@ -304,7 +297,7 @@ class RowsByPasses:
 
     def _binned(
         self, low: FloatArray, high: FloatArray, origin: FloatArray, by_value: BoolArray, *, rest: bool, zeros: bool
-    ) -> Segments:
+    ) -> solve.Segments:
         """Count and sum the distances in each interval from ``low`` to ``high``, in bins counted from ``origin``.
 
         An interval ``by_value`` is not cut: its rows are grouped by their distance. ``rest``: with one bin for all that
@@ -317,8 +310,10 @@ class RowsByPasses:
             code = either((distance >= float(high.max())) & distance.is_finite(), _REST, code)
         inside = [(distance >= a) & (distance < b) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
         for i, within in enumerate(inside):
-            start, single, first = float(origin[i]), bool(by_value[i]), float(i * PIECES)
-            piece = ((distance - start) * (PIECES / (float(high[i]) - start))).floor().clip(0, PIECES - 1) + first
+            start, single, first = float(origin[i]), bool(by_value[i]), float(i * solve.PIECES)
+            piece = ((distance - start) * (solve.PIECES / (float(high[i]) - start))).floor().clip(
+                0, solve.PIECES - 1
+            ) + first
             code = either(within, first if single else piece, code)
             value = either(within, distance if single else 0.0, value)
         keys = {"bin": either(distance == 0, _ZERO if zeros else _NOWHERE, code)}
@@ -333,8 +328,8 @@ class RowsByPasses:
         bins = sums.columns["bin"].astype(np.intp)
         binned = bins != _NOWHERE
         bins, count = bins[binned], sums.mass[binned]
-        interval, place = np.divmod(np.maximum(bins, 0), PIECES)
-        width = np.where(by_value, 0.0, (high - origin) / PIECES)[interval]
+        interval, place = np.divmod(np.maximum(bins, 0), solve.PIECES)
+        width = np.where(by_value, 0.0, (high - origin) / solve.PIECES)[interval]
         kind = np.clip(-1 - bins, 0, 2)
         begin = np.choose(kind, [origin[interval] + place * width, high.max(), 0.0])
         stop = np.choose(kind, [begin + width, np.inf, 0.0])
@@ -342,7 +337,7 @@ class RowsByPasses:
             single_value, exact = by_value[interval] & (bins >= 0), sums.columns["value"][binned].astype(float)
             begin, stop = np.where(single_value, exact, begin), np.where(single_value, exact, stop)
         mean = np.clip(sums.values["total"][binned] / count, begin, stop)
-        return Segments(cell[binned], count, mean, begin, stop)
+        return solve.Segments(cell[binned], count, mean, begin, stop)
 
     def _sums(self, values: Mapping[str, Expression], where: Expression | None = None) -> Mapping[str, FloatArray]:
         try:

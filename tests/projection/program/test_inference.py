@@ -271,12 +271,11 @@ def test_few_clusters_are_not_tested() -> None:
     assert any("fewer than 10 effective clusters" in w for w in result.warnings)
     assert sorted(result.status) == [Status.FEW_CLUSTERS, Status.REFERENCE]
     assert np.isnan(result.ci_low).all()
-    for options, message in (
-        ({"whole": True}, "whole: rows with weights"),
-        ({"method": "published"}, "neither weight nor"),
-    ):
-        with pytest.raises(iso.errors.UsageError, match=message):
-            iso.project(data, score="s", threshold=0.0, weight="w", **(PARITY | options))
+    weighted = iso.project(data, score="s", threshold=0.0, weight="w", **PARITY)
+    with pytest.raises(iso.errors.UsageError, match="whole: rows with weights"):
+        weighted.moved_rows(whole=True)
+    with pytest.raises(iso.errors.UsageError, match="neither weight nor"):
+        iso.project(data, score="s", threshold=0.0, weight="w", method="published", **PARITY)
 
 
 def test_one_comparison_of_clusters_is_a_t_test() -> None:
@@ -409,7 +408,7 @@ def test_events_are_counted_by_what_they_are_worth() -> None:
 
 def test_few_events_show_no_tolerance_to_hold() -> None:
     """0 of 12 says little about a tolerance of 0.1 (0.9^12 = 0.28); the t-test was certain."""
-    result = designed(0, 12, 20_000, 1 / 600, tolerance=0.1, weight="w", curve=True)
+    result = designed(0, 12, 20_000, 1 / 600, tolerance=0.1, weight="w", method=iso.corrected(curve=True))
     assert result.test_status is Status.FEW_EVENTS
     assert np.isnan(result.equivalence_pvalue)
     assert result.verdict is iso.Verdict.INCONCLUSIVE

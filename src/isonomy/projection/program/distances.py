@@ -23,19 +23,6 @@ from isonomy.frames.expressions import Expression, linear, number
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.options import Finite, Number, Positive, check, check_fields, shown
 
-__all__ = [
-    "ColumnDistance",
-    "Distance",
-    "Kernel",
-    "Linear",
-    "Mixed",
-    "ModelScore",
-    "PerGroup",
-    "Score",
-    "Searched",
-    "Tree",
-]
-
 Norm = Literal["l1", "l2", "linf"]
 ORDER: dict[Norm, float] = {"l1": 1, "l2": 2, "linf": np.inf}
 DUAL: dict[Norm, float] = {"l1": np.inf, "l2": 2, "linf": 1}  # dual to the norm in which a move is measured

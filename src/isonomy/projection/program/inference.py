@@ -15,21 +15,8 @@ from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.roots import root
 from isonomy.numerics.status import Status
 from isonomy.numerics.tails import interval_isf, normal_isf, rows_for, t_isf, t_sf
+from isonomy.projection.program import law
 from isonomy.projection.program.criteria import Comparisons, DecisionCells, corollary_covariance, covariance
-from isonomy.projection.program.law import (
-    DRAWS,
-    ENOUGH,
-    EXCHANGED,
-    Null,
-    ProjectionLaw,
-    RateStrata,
-    Side,
-    maximum,
-    permuted,
-    positive_definite,
-    strata,
-    tolerated,
-)
 from isonomy.projection.program.solve import Constraint, Pool, solve
 
 if TYPE_CHECKING:
@@ -92,12 +79,12 @@ class ProjectionTest:
             self._effective = float(rows.sample.effective(moments.member).min())
         else:
             sigma, rate = covariance(rows.cells, moments.influence), moments.rate[self._compared]
-            varying = positive_definite(sigma[square]) and ((rate > 0) & (rate < 1)).all()
+            varying = law.positive_definite(sigma[square]) and ((rate > 0) & (rate < 1)).all()
             if self._pooled is not None and not varying:
                 # A rate of 0 or 1 among few rows has no variance of its own and would pass for certainty.
                 sigma, self._own_rates = self._pooled, False
         # The covariance of all moments, and of those that are tested; None if nothing varies.
-        self._sigma = sigma if positive_definite(sigma[square]) else None
+        self._sigma = sigma if law.positive_definite(sigma[square]) else None
         self.sigma = None if self._sigma is None else sigma[square]
 
     @cached_property
@@ -113,14 +100,14 @@ class ProjectionTest:
         width, curvature, status, density = self._density(rows)
         return (rows.pool(self.phi), width, curvature, density) if status is Status.OK else None
 
-    def constraint(self, null: Null) -> Constraint:
+    def constraint(self, null: law.Null) -> Constraint:
         """What the flips have to achieve: a refused row adds phi to the moment, a selected one subtracts it."""
         cells, limits = self.rows.cells, null.subset(self._places).times(self.rows.cells.rows)
         vectors = (1 - 2 * cells.selected)[:, None] * self.phi
         return Constraint(vectors, cells.rows * self.moments.value[self._places], limits.low, limits.high)
 
     def against(
-        self, null: Null, *, alpha: float | None = None, draws: int = DRAWS, rng: np.random.Generator
+        self, null: law.Null, *, alpha: float | None = None, draws: int = law.DRAWS, rng: np.random.Generator
     ) -> dict[str, Any]:
         """Solve the program, and compare its value with what chance would give. Without ``alpha``: no critical value.
 
@@ -149,7 +136,7 @@ class ProjectionTest:
             # Groups this small are judged at the rates of the null: their own are noise.
             shared = (moments.member * moments.null_rate[:, None]).max(axis=0)
             expected = float((cells.count @ moments.member * np.minimum(shared, 1 - shared))[self._compared].min())
-            if status is Status.UNSUPPORTED or expected < ENOUGH * places.size:
+            if status is Status.UNSUPPORTED or expected < law.ENOUGH * places.size:
                 sigma = self._null_sigma(sigma)
             if status is Status.OK and expected < SCARCE and not self.published:
                 status = Status.UNSUPPORTED
@@ -168,20 +155,20 @@ class ProjectionTest:
             normals = rng.standard_normal((draws, places.size))
             if np.isfinite(df):  # a t law, with one variance for all moments, if the covariance rests on few clusters
                 normals = normals * np.sqrt(df / rng.chisquare(df, (draws, 1)))
-        wald, wald_pvalue, law, by_permutation = np.nan, np.nan, None, False
+        wald, wald_pvalue, theorem, by_permutation = np.nan, np.nan, None, False
         if sigma is not None:
-            wald = float(maximum(np.sqrt(cells.rows) * moment[None, :], sigma, limits)[0])
-            by_permutation = expected < SCARCE and cells.rows < EXCHANGED
+            wald = float(law.maximum(np.sqrt(cells.rows) * moment[None, :], sigma, limits)[0])
+            by_permutation = expected < SCARCE and cells.rows < law.EXCHANGED
             if by_permutation:
-                wald_pvalue = permuted(cells, self.phi, sigma, wald, rng)
+                wald_pvalue = law.permuted(cells, self.phi, sigma, wald, rng)
             else:
-                wald_pvalue = ProjectionLaw(sigma, sigma, limits, normals, df).sf(wald)
+                wald_pvalue = law.ProjectionLaw(sigma, sigma, limits, normals, df).sf(wald)
             if curvature is not None and status is Status.OK and self._tested:
                 if self._method == "published":
                     sigma = covariance(cells, moments.influence)[np.ix_(places, places)]
                 elif self._method == "corollary":
                     sigma = corollary_covariance(cells, moments)[np.ix_(places, places)]
-                law = ProjectionLaw(sigma, curvature, limits, normals, df)
+                theorem = law.ProjectionLaw(sigma, curvature, limits, normals, df)
         error = np.full(self.constant.size, np.nan)
         if self._sigma is not None and status is not Status.FEW_CLUSTERS:
             error = np.where(self.constant | few, np.nan, np.sqrt(np.diag(self._sigma) / cells.rows))
@@ -189,29 +176,29 @@ class ProjectionTest:
         return {
             "change": plain,
             "tested_statistic": change.value,
-            "pvalue": fallback if law is None else law.sf(change.value),
-            "critical_value": np.nan if law is None or alpha is None else law.isf(alpha),
+            "pvalue": fallback if theorem is None else theorem.sf(change.value),
+            "critical_value": np.nan if theorem is None or alpha is None else theorem.isf(alpha),
             "wald_statistic": 2 * wald,
             "wald_pvalue": wald_pvalue,
             "equivalence_pvalue": np.nan if sigma is None else edge.within(error if sample else None, df),
             "test_status": status,
             "bandwidth": width,
             "density": density,
-            "weights": np.full(places.size, np.nan) if law is None else law.weights,
+            "weights": np.full(places.size, np.nan) if theorem is None else theorem.weights,
             # Sigma and S of the law, one row for each moment that it tests.
-            "covariance": None if law is None else law.covariance,
-            "curvature": None if law is None else law.curvature,
+            "covariance": None if theorem is None else theorem.covariance,
+            "curvature": None if theorem is None else theorem.curvature,
             "places": places,
             "standard_error": error,
             "few_events": few,
             # Variances at the rates of the null, because some rates are 0 or 1.
             "pooled": self._sigma is not None and not self._own_rates,
-            "smoothed": law is not None and change is not plain,  # scores spread over the steps of a lattice
+            "smoothed": theorem is not None and change is not plain,  # scores spread over the steps of a lattice
             "permuted": by_permutation,  # the Wald test's p-value
             "random": by_permutation or normals is not None,
         }
 
-    def _refuse_tolerance(self, null: Null) -> None:
+    def _refuse_tolerance(self, null: law.Null) -> None:
         if self.redundant.size and not null.equality:
             raise UsageError(
                 "tolerance: some comparisons follow from the others; give groups that are not functions of each other."
@@ -231,12 +218,12 @@ class ProjectionTest:
         """
         assert self._pooled is not None
         pooled = self._pooled[np.ix_(self._places, self._places)]
-        if not positive_definite(pooled):
+        if not law.positive_definite(pooled):
             return sigma
         base = self.moments.reference[self.moments.event[self._places]]
         ratio = np.sqrt(np.diag(pooled) / np.diag(sigma))
         mixed = np.where(base[:, None] == base[None, :], pooled, sigma * np.outer(ratio, ratio))
-        return mixed if positive_definite(mixed) else pooled
+        return mixed if law.positive_definite(mixed) else pooled
 
     def _density(self, rows: Rows) -> tuple[float, FloatArray | None, Status, float]:
         """The bandwidth; S, the kernel estimate at the boundary, where the rows there allow one; and f(0)."""
@@ -251,7 +238,7 @@ class ProjectionTest:
         curvature, density = phi.T @ (kernel[:, None] / (size * width) * phi), float(kernel.sum() / (size * width))
         # Each group counts for itself: the density of one with hardly a row near the boundary would be chance.
         members = phi != 0 if self.moments.user_defined else self.moments.member
-        if not positive_definite(curvature) or (not self.published and (near @ members).min() < NEAR):
+        if not law.positive_definite(curvature) or (not self.published and (near @ members).min() < NEAR):
             return width, None, Status.UNSUPPORTED, density
         if self.published or sigma is None:
             return width, curvature, Status.OK, density
@@ -270,13 +257,13 @@ class ProjectionTest:
 class Edge:
     """The edge of the null: each moment at its tolerance, on the side where it was observed."""
 
-    def __init__(self, cells: DecisionCells, moments: Comparisons, null: Null) -> None:
+    def __init__(self, cells: DecisionCells, moments: Comparisons, null: law.Null) -> None:
         self._cells, self._phi, self._null = cells, moments.phi, null
         variance = np.diag(covariance(cells, moments.influence))
-        self._parts = [strata(cells, moments.phi[:, t], variance[t]) for t in range(variance.size)]
+        self._parts = [law.strata(cells, moments.phi[:, t], variance[t]) for t in range(variance.size)]
 
     @cached_property
-    def outward(self) -> list[tuple[RateStrata, float, float, FloatArray]]:
+    def outward(self) -> list[tuple[law.RateStrata, float, float, FloatArray]]:
         """Each moment turned so that the limit it is nearest to, or furthest beyond, is above.
 
         With the limit, the sign of the turn, and the likeliest rates at the limit.
@@ -372,11 +359,11 @@ class ToleranceCurve:
             values.flags.writeable = False
 
 
-def tolerance_curve(test: ProjectionTest, side: Side, *, alpha: float, rng: np.random.Generator) -> ToleranceCurve:
+def tolerance_curve(test: ProjectionTest, side: law.Side, *, alpha: float, rng: np.random.Generator) -> ToleranceCurve:
     rows, moments, seed = test.rows, test.moments, int(rng.integers(2**63))
 
-    def null(tolerance: float) -> Null:
-        return tolerated(tolerance if side == "both" else {side: tolerance}, moments.keys)
+    def null(tolerance: float) -> law.Null:
+        return law.tolerated(tolerance if side == "both" else {side: tolerance}, moments.keys)
 
     @cache
     def facts(tolerance: float) -> dict[str, Any]:  # with the same draws for every tolerance
@@ -418,7 +405,7 @@ def tolerance_curve(test: ProjectionTest, side: Side, *, alpha: float, rng: np.r
 
 
 def plan_rows(
-    null: Null, error: FloatArray, size: FloatArray, alpha: float, df: float
+    null: law.Null, error: FloatArray, size: FloatArray, alpha: float, df: float
 ) -> tuple[FloatArray, FloatArray]:
     """The smallest difference each comparison alone would show, and the rows that its tolerance needs, at `POWER`.
 
