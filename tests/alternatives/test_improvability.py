@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 import isonomy as iso
-from isonomy.alternatives import Algorithm, ImprovabilityResult, Training, Utility
+from isonomy.alternatives import Algorithm, Training, Utility
 from isonomy.errors import (
     DataError,
     MissingValues,
-    NotBinary,
     NotEnoughData,
     OneGroup,
     UnknownColumn,
@@ -79,14 +78,6 @@ def test_threshold(data: dict[str, Any], ask: dict[str, Any]) -> None:
     result = iso.improvability(data, **ask)
     expected = [(data["need_score"] > 0.5).mean(), (data["cost_score"] > 0.5).mean()]
     np.testing.assert_allclose([result.selected[0], result.selected_status_quo[0]], expected)
-
-
-def test_requirements_make_it_harder(data: dict[str, Any], ask: dict[str, Any]) -> None:
-    free = iso.improvability(data, **ask)
-    required = iso.improvability(data, **ask, gain=iso.gain(accuracy={"Black": 0.3, "race=White": 0.0}, fairness=0.3))
-    assert (required.round_pvalues >= free.round_pvalues).all()
-    np.testing.assert_array_equal(accuracy(required)[:, 1], accuracy(free)[:, 1])
-    assert (accuracy(required)[:, 0, 2] > accuracy(free)[:, 0, 2]).any()
 
 
 def test_ratio_and_difference_agree_without_gains(data: dict[str, Any], ask: dict[str, Any]) -> None:
@@ -237,12 +228,6 @@ def test_a_group_left_as_it_is_counts_as_no_less_accurate(data: dict[str, Any], 
     assert any("make the same decisions for everybody in race=Black" in warning for warning in result.warnings)
     more = iso.improvability(data | {"mixed": mixed}, **ask, gain=iso.gain(accuracy={"Black": 0.01, "White": 0.0}))
     assert more.pvalue == 1
-
-
-def test_the_status_quo_as_its_own_candidate(data: dict[str, Any], ready: dict[str, Any]) -> None:
-    result = iso.improvability(data, **(ready | {"candidate": "cost_score"}))
-    assert result.pvalue == 1
-    assert any("same decisions as the status quo for everybody" in warning for warning in result.warnings)
 
 
 def test_a_dossier_of_several_candidates(data: dict[str, Any], ready: dict[str, Any]) -> None:
@@ -563,37 +548,27 @@ def test_missing_features(data: dict[str, Any], ask: dict[str, Any]) -> None:
         ({"capacity": 0.0}, UsageError, "capacity"),
         ({"capacity": 1.0}, UsageError, "capacity"),
         ({"capacity": -0.1}, UsageError, "capacity"),
-        ({"alpha": 0}, UsageError, "alpha"),
         ({"min_size": 0}, UsageError, "min_size"),
         ({"gain": iso.gain({"Black": 0.1})}, UsageError, "nothing given for race=White"),
         ({"gain": iso.gain({"Martian": 0.1})}, UnknownOption, "race=Black"),
-        ({"gain": iso.gain(fairness={"tpr": 0.1})}, UsageError, "gain: fairness="),
-        ({"candidate": "need"}, UsageError, "candidate: 'need' is an outcome"),
         ({"status_quo": "need"}, UsageError, "status_quo: 'need' is an outcome"),
         (
             {"candidate": None, "rule": "linear", "features": ["x1", "need"]},
             UsageError,
             "features: 'need' is an outcome",
         ),
-        ({"features": ["need_score"]}, UsageError, "^features: a ready candidate needs none"),
         ({"accuracy": {"utility": "tpr", "weights": "mean"}}, UnknownOption, "pooled"),
-        ({"accuracy": {"utility": "tpr", "weights": {"Black": -1, "White": 1}}}, UsageError, "above 0"),
         ({"fairness": iso.protected("Martian")}, UnknownOption, "protected"),
         ({"outcome": "ned"}, UnknownColumn, "need"),
         ({"status_quo": "nope"}, UnknownColumn, "status_quo"),
         ({"candidate": "nope"}, UnknownColumn, "candidate"),
         ({"status_quo": "race"}, WrongType, "status_quo"),
         ({"groups": "nope"}, UnknownColumn, "groups"),
-        ({"accuracy": "tpr"}, NotBinary, "need"),
-        ({"accuracy": "fpr"}, UsageError, "tnr"),
         ({"accuracy": {"utility": "selection_rate", "outcome": "nope"}}, UnknownColumn, "nope"),
-        ({"method": iso.crossfit()}, UsageError, "needs no cross-fitting"),
-        ({"candidate": ["need_score", "lab"]}, UsageError, "several are tested on all rows"),
         ({"candidate": ["lab", "lab"]}, UsageError, "twice"),
         ({"candidate": {"g": None}}, UsageError, "None .* is not a column name"),
         ({"candidate": ["lab", 3]}, UsageError, "3 .* is not a column name"),
         ({"candidate": []}, UsageError, "none given"),
-        ({"weight": "x1"}, UsageError, "the bootstrap resamples single rows"),
     ],
 )
 def test_refused(
@@ -608,18 +583,13 @@ def test_refused(
     [
         (lambda: iso.gain(float("nan")), "accuracy"),
         (lambda: iso.gain({"Black": float("nan")}), "accuracy"),
-        (lambda: iso.gain(-1.0), "accuracy: -1.0; a loss of everything"),
-        (lambda: iso.gain(fairness=1.0), "fairness"),
-        (lambda: iso.gain(margin=1.0), "margin: 1; a loss of everything"),
         (lambda: iso.gain(margin=-0.1), "margin"),
-        (lambda: iso.gain(0.1, margin=0.01), "margin, accuracy"),
         (lambda: iso.gain(scale="rato"), "scale: 'rato' is not allowed. Did you mean 'ratio'"),  # type: ignore[arg-type]
         (lambda: iso.splits(0), "rounds"),
         (lambda: iso.splits(2.5), "rounds"),  # type: ignore[arg-type]
         (lambda: iso.splits(True), "rounds"),
         (lambda: iso.splits(train_fraction=1), "train_fraction"),
         (lambda: iso.splits(resamples=0), "resamples"),
-        (lambda: iso.splits(published=True), "give resamples too"),
         (lambda: iso.crossfit(1), "folds"),
         (lambda: iso.above(float("inf")), "threshold"),
         (lambda: iso.protected("Black", disadvantage="worse"), "disadvantage"),  # type: ignore[arg-type]
@@ -728,15 +698,6 @@ def test_a_report_has_one_row_per_thing_compared(data: dict[str, Any], ready: di
     assert not any("_" in str(text) for text in compared["criterion"])
     assert tested["adjusted_pvalue"] == [result.pvalue]
     assert {"disparity", "selected", "selected_status_quo"} <= set(result.units())
-
-
-def test_a_stored_result_has_the_surface(result: ImprovabilityResult) -> None:
-    np.testing.assert_array_equal(iso.from_json(result.to_json()).surface().pvalue, result.surface().pvalue)
-
-
-def test_arrays_are_read_only(result: ImprovabilityResult) -> None:
-    for array in (result.estimate, result.curves.accuracy, result.curves.fairness_gains):
-        assert not array.flags.writeable
 
 
 def test_shares_with_the_readers_words_are_in_percent_and_points(data: dict[str, Any], ready: dict[str, Any]) -> None:

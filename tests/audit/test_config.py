@@ -24,17 +24,15 @@ from isonomy.audit.config import (
     FileColumns,
     Test,
     Tolerances,
-    annotation_of,
     build,
     model_of,
     read,
-    required,
 )
 from isonomy.audit.forms import Condition, FileCut, FileWhere, OwnMetric, default_in_a_file, described
 from isonomy.cli import app
 from isonomy.errors import ConfigError, DataError, UsageError
 from isonomy.frames import Groups
-from isonomy.options import ROW_DEFAULTS, Alpha, Column, Power, hints
+from isonomy.options import ROW_DEFAULTS, Column, Power, hints
 from isonomy.results import QUESTIONS
 
 TABLES: tuple[type[BaseModel], ...] = (
@@ -79,16 +77,6 @@ def test_two_tests_of_one_name() -> None:
 def test_tests_without_names_are_told_apart() -> None:
     tests = [{"kind": "flag", "metric": "tpr", "depth": depth} for depth in (1, 2, 3)]
     assert build({"tests": tests}).names == ["flag-tpr", "flag-tpr-2", "flag-tpr-3"]
-
-
-def test_no_tests() -> None:
-    assert "tests: there are no tests" in wrong('title = "x"')
-
-
-def test_a_mapping_works_like_the_file() -> None:
-    assert build({"tests": [{"kind": "certify", "metric": "fpr"}]}).names == ["certify-fpr"]
-    with pytest.raises(ConfigError, match="unknown key"):
-        build({"tests": [{"kind": "certify", "metric": "fpr", "x": 1}]})
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -162,26 +150,12 @@ lines = st.one_of(
 )
 
 
-@settings(max_examples=60)
-@given(configs | st.dictionaries(st.text(max_size=5), values, max_size=3))
-def test_any_mapping(raw: dict[str, Any]) -> None:
-    with contextlib.suppress(ConfigError):
-        assert build(raw).tests
-
-
 @settings(max_examples=40)
 @given(configs)
 def test_any_mapping_over_a_table(raw: dict[str, Any]) -> None:
     table = {"race": ["a", "b"] * 20, "x": [0, 1, 1, 0] * 10, "outcome": [0, 1] * 20}
     with contextlib.suppress(UsageError, DataError):
         Audit.from_dict({**raw, "data": {}}, data=table).validate()
-
-
-@settings(max_examples=60)
-@given(st.lists(lines, max_size=12))
-def test_any_text(written: list[str]) -> None:
-    with contextlib.suppress(ConfigError):
-        assert parse("\n".join(written)).tests
 
 
 @settings(max_examples=40)
@@ -287,9 +261,3 @@ def test_options_are_what_the_test_gives() -> None:
 )
 def test_a_test_without_an_id_is_named_by_what_tells_it_apart(test: dict[str, object], name: str) -> None:
     assert build({"tests": [test]}).names == [name]
-
-
-def test_annotations_and_needs_are_those_of_the_signature() -> None:
-    assert annotation_of("flag", "alpha") == Alpha
-    assert required("flag") == ["metric", "groups"]
-    assert "outcome" in required("predictive_parity")

@@ -14,32 +14,23 @@ from pydantic import TypeAdapter, ValidationError
 import isonomy as iso
 from isonomy.alternatives import RULES
 from isonomy.audit import Audit
-from isonomy.audit.config import annotation_of, model_of
+from isonomy.audit.config import model_of
 from isonomy.audit.forms import (
     FORMS,
-    Condition,
-    EstimateOf,
-    FileCut,
-    FileWhere,
-    GroupSpec,
-    OwnMetric,
-    Reference,
     in_a_file,
-    plain,
     written,
 )
 from isonomy.audit.forms import ready as as_argument
 from isonomy.errors import ConfigError, UsageError
 from isonomy.frames import Groups
 from isonomy.frames.groups import Cut as CutGroup
-from isonomy.frames.groups import Where as WhereGroup
 from isonomy.groups import Estimate
 from isonomy.options import Alpha, Column, Form, Names, Option, Seeded, Tolerance, Whole, form_of, hints
 from isonomy.results import KINDS
 from support.same import same
 
 UNKNOWN = Annotated[object, Form("nobody")]
-YOUNG = {"column": "age", "op": "<", "value": 25}
+
 
 # A value in a file, the columns that it names, and the argument of the function.
 EXPECTED: dict[str, tuple[Any, list[str], Any]] = {
@@ -79,22 +70,6 @@ def test_every_form(name: str) -> None:
     assert as_argument(parsed) == argument
 
 
-def test_words_are_not_columns() -> None:
-    assert list(FORMS["observed_effects"].columns("independent")) == []
-    assert list(FORMS["observed_effects"].columns("part")) == [("part", None)]
-    assert list(FORMS["reference"].columns("population")) == []
-    assert list(FORMS["utilities"].columns("tpr")) == []
-
-
-def test_a_metric_of_one_s_own_names_its_columns() -> None:
-    form = FORMS["metric"]
-    parsed = valid(form.type, {"name": "m", "value": "v", "where": [YOUNG]})
-    assert [column for column, _ in form.columns(parsed)] == ["v", "age"]
-    own = as_argument(parsed)
-    assert isinstance(own, iso.Metric)
-    assert own.name == "m"
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -119,13 +94,6 @@ def test_every_form_of_a_public_function_has_a_row(kind: str) -> None:
     named = {form_of(annotation) for annotation in hints(getattr(iso, kind)).values()} - {None}
     assert named
     assert named <= set(FORMS)
-
-
-def test_an_argument_without_a_form_is_written_as_it_is() -> None:
-    assert form_of(Alpha) is None
-    assert as_argument(0.1) == 0.1
-    assert list(written(Alpha).columns(0.1)) == []
-    assert written(annotation_of("flag", "groups")) is FORMS["groups"]
 
 
 @pytest.mark.parametrize(
@@ -173,96 +141,6 @@ def test_a_condition_is_not_taken_for_two_candidates() -> None:
     with pytest.raises(ValidationError, match="a condition cannot be a candidate; name a column of 0 and 1"):
         valid(kind, {"column": "b", "equals": "yes"})
     assert valid(kind, {"column": "b"}) == {"column": "b"}
-
-
-def test_tables_become_mappings() -> None:
-    parsed = valid(FORMS["groups"].type, [{"name": "young", "where": [YOUNG]}, "race"])
-    assert plain(parsed) == [{"name": "young", "where": [YOUNG]}, "race"]
-    assert plain(3) == 3
-
-
-def _columns(value: object) -> Any:
-    return FORMS["groups"].columns(value)
-
-
-def test_a_condition_compares_with_equality_unless_told_otherwise() -> None:
-    assert Condition.model_validate({"column": "sex", "value": "Male"}).comparison.operator == "=="
-    with pytest.raises(ValidationError, match='op "<" takes one value'):
-        Condition.model_validate({**YOUNG, "value": [1, 2]})
-
-
-@pytest.mark.parametrize("edges", [[45.0, 25.0], [25.0, 25.0]])
-def test_edges_increase(edges: list[float]) -> None:
-    with pytest.raises(ValidationError, match="must increase"):
-        FileCut(column="age", edges=edges)
-
-
-@pytest.mark.parametrize(
-    ("written", "kind"),
-    [
-        ("race", str),
-        ({"column": "age", "edges": [25, 45]}, FileCut),
-        ({"name": "young", "where": [YOUNG]}, FileWhere),
-    ],
-)
-def test_what_a_group_is_follows_from_its_keys(written: object, kind: type) -> None:
-    spec = TypeAdapter[Any](GroupSpec).validate_python(written)
-    assert type(spec) is kind
-    assert TypeAdapter[Any](GroupSpec).validate_python(spec) == spec
-
-
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        ("rest", "rest"),
-        (0.5, 0.5),
-        ({"race": "White"}, {"race": "White"}),
-        ({"value": 0.5, "influence": "i"}, EstimateOf(value=0.5, influence="i")),
-    ],
-)
-def test_what_a_reference_is_follows_from_its_keys(written: object, expected: object) -> None:
-    assert TypeAdapter[Any](Reference).validate_python(written) == expected
-
-
-def test_references_become_estimates() -> None:
-    assert as_argument(EstimateOf(value=0.5, influence="i")) == Estimate(0.5, "i")
-    assert as_argument("population") == "population"
-
-
-def test_groups_become_those_of_the_functions() -> None:
-    young = FileWhere(name="young", where=[Condition.model_validate(YOUNG)])
-    column, cut, named = (as_argument(spec) for spec in ("race", FileCut(column="age", edges=[25.0]), young))
-    assert column == "race"
-    assert cut == CutGroup("age", (25.0,))
-    assert isinstance(named, WhereGroup)
-    assert named.name == "young"
-    assert as_argument("race") == "race"
-    assert as_argument(["race"]) == ["race"]
-
-
-def test_a_metric_of_one_s_own_becomes_that_of_the_functions() -> None:
-    own = as_argument(OwnMetric(name="thin", value="ok", where=[Condition.model_validate(YOUNG)], binary=True))
-    assert isinstance(own, iso.Metric)
-    assert (own.name, own.binary) == ("thin", True)
-    assert own.where is not None
-    median = as_argument(OwnMetric(name="median", value="ok", quantile=0.5))
-    assert isinstance(median, iso.Metric)
-    assert median.quantile == 0.5
-    everybody = as_argument(OwnMetric(name="all", value="ok"))
-    assert isinstance(everybody, iso.Metric)
-    assert everybody.where is None
-    assert as_argument("tpr") == "tpr"
-
-
-def test_columns_of_groups_and_metrics() -> None:
-    young = Condition.model_validate(YOUNG)
-    cut = FileCut(column="age", edges=[25.0])
-    assert list(_columns("race")) == [("race", None)]
-    assert list(_columns(cut)) == [("age", cut)]
-    assert list(_columns(FileWhere(name="young", where=[young]))) == [("age", young)]
-    assert list(_columns(OwnMetric(name="m", value="v", where=[young]))) == [("v", None), ("age", young)]
-    assert list(_columns(EstimateOf(value=0.5, influence="i"))) == [("i", None)]
-    assert list(_columns(0.5)) == []
 
 
 def test_groups_of_every_form(table: pl.DataFrame, audit: Callable[..., Audit]) -> None:

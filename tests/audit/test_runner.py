@@ -167,11 +167,6 @@ def test_an_audit_in_a_file(table: pl.DataFrame, tmp_path: Path) -> None:
     assert not prepared.output.exists()  # written only if a folder is given
 
 
-def test_memory_is_reported_in_bytes(table: pl.DataFrame, audit: MakeAudit) -> None:
-    peak = audit(table, [FLAG]).run().entries[0].peak_memory
-    assert peak is None or 2**24 < peak < 2**42
-
-
 def people(user: list[int], **data: object) -> Audit:
     """An audit of sixty rows; ``user`` gives the person of each row."""
     rows = {"user": user, "ok": [0, 1, 1] * 20, "sex": ["f", "m"] * 30}

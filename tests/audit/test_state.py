@@ -152,7 +152,7 @@ def test_other_rows_are_another_audit(file: Path, tmp_path: Path) -> None:
 def test_a_broken_state_file_is_made_again(file: Path, tmp_path: Path) -> None:
     Audit.from_toml(file).run(tmp_path / "out")
     stored = sorted((tmp_path / "out" / FOLDER).glob("*.json"))
-    for path, text in zip(stored, ("{", "[]", '{"result": {}}', '{"seconds": 1}'), strict=True):
+    for path, text in zip(stored, ("[" * 100_000, "[]", '{"result": {}}', '{"seconds": 1}'), strict=True):
         path.write_text(text)
     assert not any(entry.resumed for entry in Audit.from_toml(file).run(tmp_path / "out", resume=True).entries)
 
@@ -180,12 +180,6 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="output: cannot write to"):
-        prepare(tmp_path / "file" / "folder")
-
-
 def test_what_is_in_the_way_is_told_before_anything_is_run(file: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "out" / "report.html").mkdir(parents=True)
@@ -209,12 +203,6 @@ def test_a_folder_belongs_to_one_audit_file(tmp_path: Path) -> None:
     output_folder(folder, other)  # no longer belongs to an audit
 
 
-def test_without_an_output_nothing_is_kept() -> None:
-    state = State(None, resume=True)
-    state.save("x", {})
-    assert state.load("x") is None
-
-
 def test_killed_at_any_moment_leaves_no_broken_file(file: Path, tmp_path: Path) -> None:
     """A second run is killed at several moments: the files of the first stay complete or are replaced completely."""
     output = tmp_path / "isonomy-report"
@@ -228,14 +216,6 @@ def test_killed_at_any_moment_leaves_no_broken_file(file: Path, tmp_path: Path) 
         assert len(numbers(output)) == 4
 
 
-def test_a_test_can_be_forgotten(tmp_path: Path) -> None:
-    state = State(tmp_path, resume=True)
-    state.save("one", {"result": 1})
-    state.save("one", None)
-    state.save("never kept", None)
-    assert state.load("one") is None
-
-
 def test_a_changed_state_is_made_again(file: Path, tmp_path: Path) -> None:
     """A number that was edited by hand must not reach a report."""
     out = tmp_path / "out"
@@ -247,15 +227,6 @@ def test_a_changed_state_is_made_again(file: Path, tmp_path: Path) -> None:
         assert left.result is not None
         assert right.result is not None
         assert right.result.to_frame("polars").equals(left.result.to_frame("polars"))
-
-
-@pytest.mark.parametrize("text", ["[" * 100_000, "[1, 2", '["x", {"result": 1}]', "7"])
-def test_a_state_that_cannot_be_read_is_made_again(tmp_path: Path, text: str) -> None:
-    state = State(tmp_path, resume=True)
-    assert state.folder is not None
-    state.folder.mkdir()
-    (state.folder / "a.json").write_text(text)
-    assert state.load("a") is None
 
 
 def test_files_have_the_permissions_of_the_umask(tmp_path: Path) -> None:

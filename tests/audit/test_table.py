@@ -15,7 +15,7 @@ from isonomy.audit.config import Data
 from isonomy.audit.forms import Condition
 from isonomy.audit.table import identified, narrow, open_table
 from isonomy.errors import ConfigError, DataError, EmptyFrame
-from isonomy.frames import Source, open_source
+from isonomy.frames import Source
 from support.same import same
 
 FLAGS = [{"kind": "flag", "metric": "tpr"}, {"kind": "flag", "metric": "fpr"}]
@@ -108,15 +108,6 @@ def test_the_table_of_the_caller_takes_the_place_of_the_file(table: pl.DataFrame
     assert (opened.name, opened.size, opened.source.missing) == ("a polars table", None, "drop")
 
 
-def test_the_size_is_that_of_all_files(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        pl.DataFrame({"x": [1, 2]}).write_parquet(tmp_path / f"{name}.parquet")
-    size = (tmp_path / "a.parquet").stat().st_size
-    assert open_table(Data(path="a.parquet"), tmp_path).size == size
-    assert open_table(Data(path="*.parquet"), tmp_path).size == 2 * size
-    assert open_table(Data(path="."), tmp_path).size == 2 * size
-
-
 @pytest.mark.parametrize(("in_memory", "lazy"), [(None, False), (True, False), (False, True)])
 def test_files_of_moderate_size_are_held(parquet: Path, in_memory: bool | None, lazy: bool) -> None:
     opened = open_table(Data(path=parquet.name), parquet.parent)
@@ -124,18 +115,6 @@ def test_files_of_moderate_size_are_held(parquet: Path, in_memory: bool | None, 
     assert source.lazy is lazy
     assert list(source.schema) == ["race", "outcome"]
     assert identified(source).rows == len(pl.read_parquet(parquet).filter(pl.col("sex") == "Male"))
-
-
-def test_the_fingerprint_changes_with_the_rows(table: pl.DataFrame) -> None:
-    def of(frame: pl.DataFrame) -> str:
-        return identified(open_source(frame)).digest
-
-    assert of(table) == of(table.sample(fraction=1, shuffle=True, seed=3))
-    assert of(table) != of(table[:-1])
-    changed = table.with_columns(
-        pl.when(pl.int_range(pl.len()) == 5).then(1 - pl.col("outcome")).otherwise("outcome").alias("outcome")
-    )
-    assert of(table) != of(changed)
 
 
 def test_filters_that_leave_nothing(table: pl.DataFrame, audit: MakeAudit) -> None:
@@ -161,12 +140,6 @@ def test_a_table_without_rows(table: pl.DataFrame, audit: MakeAudit, tmp_path: P
     with pytest.raises(EmptyFrame, match="data: the table has no rows"):
         audit(place={"path": path.name}, folder=tmp_path).run(tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_a_file_separated_by_semicolons(audit: MakeAudit, tmp_path: Path) -> None:
-    (tmp_path / "d.csv").write_text("race;prediction\na;1\nb;0\n")
-    with pytest.raises(ConfigError, match="Columns: race, prediction"):
-        audit(place={"path": "d.csv"}, folder=tmp_path).validate()
 
 
 @pytest.mark.parametrize(

@@ -34,17 +34,9 @@ def test_help_waits_for_no_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "Usage" in done.stdout
-    assert not {"numpy", "scipy", "polars", "narwhals", "sklearn", "altair", "pydantic"} & set(done.stderr.split())
-
-
-def test_help_imports_nothing_heavy() -> None:
-    code = (
-        "import sys, isonomy.cli as c\ntry: c.main(['--help'])\nexcept SystemExit: pass\n"
-        "heavy = ('polars', 'pydantic', 'altair', 'sklearn', 'scipy', 'jinja2', 'numpy')\n"
-        "print([m for m in heavy if m in sys.modules])"
+    assert not {"numpy", "scipy", "polars", "narwhals", "sklearn", "altair", "pydantic", "jinja2"} & set(
+        done.stderr.split()
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_version_and_schema(run: Run) -> None:
@@ -73,6 +65,7 @@ def test_audit_writes_its_files_where_the_file_says(folder: Path, run: Run) -> N
     }
     assert "Report: isonomy-report/report.html" in done.output
     assert "1 question was tested" in done.output
+    assert "Exit code" not in done.output
 
 
 def test_output_and_resume(folder: Path, run: Run) -> None:
@@ -177,12 +170,6 @@ def test_an_audit_without_an_answer_says_why(folder: Path, run: Run, change: Cal
     assert (done.exit_code, done.output.splitlines()[-1]) == (3, "Exit code 3. Not answered: flag-tpr.")
 
 
-def test_an_audit_that_succeeds_says_nothing_about_its_exit_code(folder: Path, run: Run) -> None:
-    done = run("audit", "audit.toml")
-    assert done.exit_code == 0
-    assert "Exit code" not in done.output
-
-
 def test_keys_are_set_on_the_command_line(folder: Path, run: Run) -> None:
     (folder / "decisions.parquet").rename(folder / "tonight.parquet")
     moved = "data.path=tonight.parquet"
@@ -264,12 +251,3 @@ def test_a_table_needs_a_suffix_it_can_write(folder: Path, run: Run, monkeypatch
     refused = run("report", "out/results.json", "--table", "f.xlsx")
     assert refused.exit_code == 2
     assert '"isonomy[excel]"; a .csv file opens in Excel too' in " ".join(refused.output.split())
-
-
-def test_the_terminal_says_why_it_ends_with_1(folder: Path, run: Run) -> None:
-    file = folder / "audit.toml"
-    file.write_text('fail_on = ["violation", "inconclusive"]\n' + file.read_text().replace("fail_on", "# fail_on"))
-    done = run("audit", "audit.toml", "--output", "out")
-    assert done.exit_code == 1
-    assert "Exit code 1." in done.output.splitlines()[-1]
-    assert "This audit fails because of " in done.output

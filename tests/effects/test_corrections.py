@@ -68,16 +68,8 @@ def test_alpha_decides_what_is_significant() -> None:
     ("change", "error", "words"),
     [
         ({"strategies": ["shrink"]}, UnknownOption, "strategies"),
-        ({"rest_correction": "none"}, UsageError, 'rest_correction: it has moved; write method="published"'),
-        ({"splits": 0}, UsageError, r"splits: it has moved; write method=iso.heldout\(splits"),
-        ({"form": "multiplicative", "measure": "difference"}, UsageError, "relative effects"),
-        ({"strategies": ["empirical_bayes"], "method": "published"}, UsageError, "the paper's strategies"),
-        ({"measure": iso.relative("positives_inverse")}, UsageError, "another pass"),
-        ({"alpha": 0}, UsageError, "alpha"),
         ({"method": "influence"}, UnknownOption, "method"),
-        ({"method": iso.heldout(split="swapped"), "weight": "x"}, UsageError, "not available with split"),
         ({"method": iso.online("group", control="z")}, UsageError, "name the one without correction"),
-        ({"method": iso.online("group"), "strategies": ["mean"]}, UsageError, "corrections of its arms"),
         ({"method": iso.heldout(over="rows"), "estimator": iso.aipw(["x"])}, UsageError, "arm_means"),
         ({"estimator": observed({"a": 1.0})}, UsageError, "observed_effects"),
     ],
@@ -269,11 +261,6 @@ def test_what_is_said_of_treated_shares() -> None:
     )
     assert "at most 5 points" in alike.assumptions()[0][1]
     assert "more than chance explains, which the standardized comparison allows for" in differ.assumptions()[0][1]
-
-
-def test_ratios_given_for_differences_are_noticed() -> None:
-    result = iso.evaluate_corrections(uplift(3_000), **ROLES, measure="difference", method=iso.heldout(2, 10), rng=1)
-    assert any("look like ratios" in warning for warning in result.warnings)
 
 
 def test_differences_are_not_taken_for_ratios() -> None:

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import isonomy as iso
-from isonomy.errors import UnknownOption, UsageError
+from isonomy.errors import UsageError
 from isonomy.results import Status
 from support.tables import experiment
 
@@ -56,15 +56,6 @@ def test_no_strategy_dominates() -> None:
     for one in names:
         for two in names:
             assert one == two or (risk[one] < risk[two] - 1e-6).any()
-
-
-def test_unknown_names() -> None:
-    with pytest.raises(UnknownOption, match="strategies"):
-        iso.correction_risk([0.0], ["shrink"])
-    with pytest.raises(UnknownOption, match="loss"):
-        iso.correction_risk([0.0], loss="cubic")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="alpha"):
-        iso.correction_risk([0.0], alpha=1.0)
 
 
 def test_a_pilot_of_few_events_asks_for_more() -> None:

@@ -122,10 +122,6 @@ def test_shares_alike_are_said_to_be() -> None:
     assert not any("the same share" in warning for warning in price.warnings)
 
 
-def test_ratios_given_for_differences_are_noticed() -> None:
-    assert any("look like ratios" in warning for warning in priced("difference").warnings)
-
-
 def test_differences_are_not_taken_for_ratios() -> None:
     made = dict(iso.simulate.uplift(8_000, 3, groups=3, measure="difference", error={"b": 0.05}).columns)
     with pytest.raises(UsageError, match=r'measure: none given.*measure="difference".*measure="relative"'):

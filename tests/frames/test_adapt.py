@@ -13,7 +13,7 @@ import pytest
 
 from isonomy import errors
 from isonomy.frames import Request, Sample, collect, open_source
-from isonomy.frames.adapt import adapt, first_line, in_words, refuse_mixture
+from isonomy.frames.adapt import adapt, in_words
 from support.engines import ENGINES
 
 Sizes = Callable[..., dict[str, float]]
@@ -76,13 +76,6 @@ def test_nan_is_null_on_every_engine(engine: Any) -> None:
     assert sorted(numbers.to_list(), key=str) == [1.0, None, None, float("inf")]
 
 
-def test_bytes_are_widened_and_remembered() -> None:
-    frame = pl.DataFrame({"a": [1], "b": [2], "c": [3]}, schema={"a": pl.Int8, "b": pl.UInt8, "c": pl.Int16})
-    adapted = adapt(frame)
-    assert adapted[3] == {"a", "b"}
-    assert set(adapted[0].collect_schema().dtypes()) == {nw.Int64()}
-
-
 def test_narrow_numbers_do_not_overflow() -> None:
     data = pl.DataFrame(
         {
@@ -111,12 +104,6 @@ def test_a_pandas_column_of_mixed_types_is_refused(tally: Callable[..., Sample])
         tally(frame)
     with pytest.raises(errors.MixedTypes, match="race"):
         tally(frame, groups="y", numeric={"score": "race"})
-
-
-def test_numbers_of_several_types_are_no_mixture() -> None:
-    refuse_mixture("x", [1, 2.5, np.int8(3), None, float("nan")])
-    with pytest.raises(errors.MixedTypes, match=r"'x' mixes types \(bool, number\)"):
-        refuse_mixture("x", [1, True])
 
 
 def test_columns_of_a_mapping_may_come_from_any_library(sizes: Sizes) -> None:
@@ -263,7 +250,3 @@ def test_unreadable_files_are_a_data_error(tmp_path: Path, sizes: Sizes) -> None
     latin.write_bytes("g\ncafé\n".encode("latin-1"))
     with pytest.raises(errors.DataError):
         sizes(latin, "g")
-
-
-def test_an_engine_is_quoted_on_one_line() -> None:
-    assert first_line(ValueError("\n  no such column\nand much more")) == "no such column"

@@ -6,18 +6,14 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 import polars as pl
 import pytest
 
 import isonomy as iso
 from isonomy import errors
-from isonomy.frames import Request, Sample, collect, open_source
-from isonomy.frames.adapt import adapt
-from isonomy.frames.expressions import flag
+from isonomy.frames import Request, Sample, open_source
 from isonomy.frames.metrics import measure
-from isonomy.frames.source import binary_code
 
 Tally = Callable[..., Sample]
 GOOD = {"race": ["a", "b", "a"], "y": [0, 1, 1], "s": [0.1, 0.2, 0.3], "n": [1, 2, 3]}
@@ -84,12 +80,6 @@ def test_dropping_every_row_leaves_nothing_to_count(tally: Tally) -> None:
         tally(table, numeric={"outcome": "y"}, missing="drop")
 
 
-def test_missing_groups_as_a_level(tally: Tally) -> None:
-    cells = tally({"race": ["a", None, None]}, missing_group="level")
-    assert [g.label for g in cells.partitions[0].groups] == ["race=a", "race=(missing)"]
-    assert cells.partitions[0].sum(cells.counts).tolist() == [1, 2]
-
-
 def test_a_missing_condition_is_a_missing_group(engine: Any, sizes: Callable[..., dict[str, float]]) -> None:
     data = engine({"age": [50.0, None, 20.0], "k": [1, 2, 3]})
     old = iso.where("old", iso.col("age") >= 45)
@@ -98,13 +88,6 @@ def test_a_missing_condition_is_a_missing_group(engine: Any, sizes: Callable[...
         source.cells(Request(grouping=source.grouping(old)))
     assert sizes(data, old, missing_group="drop") == {"old": 1}
     assert sizes(data, iso.where("unknown age", iso.col("age").is_null())) == {"unknown age": 1}
-
-
-def test_nan_in_a_condition_is_missing_on_every_engine(engine: Any) -> None:
-    data = engine({"age": [50.0, float("nan"), 20.0]})
-    source = open_source(data)
-    with pytest.raises(errors.MissingGroups, match="1 rows"):
-        source.cells(Request(grouping=source.grouping(iso.where("old", iso.col("age") >= 45))))
 
 
 def test_a_missing_metric_condition_is_not_dropped_silently(engine: Any) -> None:
@@ -120,25 +103,3 @@ def test_scores_outside_0_and_1_are_not_probabilities() -> None:
     for metric in ("brier", "log_loss"):
         with pytest.raises(errors.OutOfRange, match=r"1 rows outside \[0, 1\]"):
             source.rows(measure(source, metric, outcome="y", score="s").request)
-
-
-@pytest.mark.parametrize(
-    ("values", "dtype"),
-    [
-        ([0, 1, 7, None], pl.Int64),
-        ([0, 1, 7, None], pl.UInt64),
-        ([0.0, 1.0, 0.5, None], pl.Float64),
-        ([0, 1, 7, None], pl.Int32),
-    ],
-)
-def test_codes_keep_0_1_and_missing_apart_from_all_else(values: list[Any], dtype: Any) -> None:
-    frame = adapt({"y": pl.Series(values, dtype=dtype)})[0]
-    codes = collect(frame.select(binary_code(nw.col("y"), frame.collect_schema()["y"]).alias("code")))["code"].to_list()
-    assert codes[:2] == [0, 1]
-    assert codes[2] not in (0, 1, None)
-    assert codes[3] is None
-
-
-def test_a_condition_that_is_not_known_does_not_hold() -> None:
-    frame = adapt({"x": [1, 3, None]})[0]
-    assert collect(frame.select(flag(nw.col("x") > 2).alias("flag")))["flag"].to_list() == [0.0, 1.0, 0.0]

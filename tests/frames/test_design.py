@@ -128,12 +128,6 @@ def test_equal_clusters_have_equal_numbers(values: list[Any]) -> None:
     assert codes.max() < number
 
 
-def test_every_row_a_cluster_is_no_matrix_of_everything() -> None:
-    block = design.Block.from_codes(*code_column(pl.Series([5, 6, 7])), np.arange(3), np.ones(3), 3)
-    assert block.ranges() == [(0, 3)]
-    assert block.matrix((0, 3)).nnz == 3
-
-
 def test_lines_that_weigh_nothing_can_be_left_out() -> None:
     opened = open_source(TABLE, weight="w", cluster="c")
     rows = opened.rows(Request(grouping(opened.schema, "g"), numeric={"x": "x"}))

@@ -16,7 +16,6 @@ import isonomy as iso
 from isonomy.errors import EmptyFrame, MissingValues, UnknownColumn, UsageError, WrongType
 from isonomy.frames.estimators import (
     Columns,
-    as_tuple,
     column_of,
     eager,
     levels,
@@ -75,27 +74,6 @@ def test_columns_are_read_alike_from_every_frame(library: Callable[..., Any]) ->
     assert columns.user.tolist() == [0, 2, 0, 1]
 
 
-def test_columns_of_an_array_have_numbers() -> None:
-    table = np.array([[0.1, 1.0], [0.2, 0.0]])
-    columns = read_columns(BaseEstimator(), table, numbers=[0], groups=[-1], reset=True)
-    assert columns.numbers.tolist() == [[0.1], [0.2]]
-    assert columns.keys == ((0.0,), (1.0,))
-    assert columns.user is None
-
-
-def test_groups_that_occur_are_crossed() -> None:
-    table = pl.DataFrame({"s": [0.1, 0.2, 0.3], "g": ["a", "b", "b"], "h": [1, 1, 2]})
-    columns = read_columns(BaseEstimator(), table, numbers=["s"], groups=["g", "h"], reset=True)
-    assert columns.keys == (("a", 1), ("b", 1), ("b", 2))
-    assert columns.group.tolist() == [0, 1, 2]
-
-
-def test_without_groups_everybody_is_in_one() -> None:
-    columns = read_columns(BaseEstimator(), np.ones((3, 1)), numbers=[0], reset=True)
-    assert columns.keys == ((),)
-    assert columns.group.tolist() == [0, 0, 0]
-
-
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
 def test_new_rows_are_known_by_name(library: Callable[..., Any]) -> None:
     """In another order, with additional columns, and without those that a prediction does not read."""
@@ -136,12 +114,6 @@ def test_numbers_that_numpy_has_not_are_rounded(kind: Any) -> None:
     assert np.asarray(target(frame["score"])).tolist() == [1.0, 2.0]
     assert np.asarray(target(frame)).tolist() == [[1.0], [2.0]]
     assert target(TABLE) is TABLE
-
-
-def test_one_column_or_several() -> None:
-    assert as_tuple("race") == ("race",)
-    assert as_tuple(np.int64(2)) == (2,)  # type: ignore[arg-type]
-    assert as_tuple(["race", 1]) == ("race", 1)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 import isonomy as iso
 from isonomy import errors
-from isonomy.frames import Group, Partition, Request, open_source
+from isonomy.frames import Group, Request, open_source
 from isonomy.frames.metrics import measure
 
 Sizes = Callable[..., dict[str, float]]
@@ -36,22 +36,9 @@ def test_groups_that_cannot_be(groups: object, error: type[Exception], words: st
         open_source(GOOD).grouping(groups)
 
 
-@pytest.mark.parametrize("depth", [0, True, 1.5])
-def test_a_depth_is_a_whole_number_from_1_up(depth: Any) -> None:
-    with pytest.raises(errors.UsageError, match="depth"):
-        open_source(GOOD).grouping("race", depth)
-
-
 def test_a_column_of_lists_makes_no_groups() -> None:
     with pytest.raises(errors.WrongType, match="groups need text, numbers, booleans, dates or times"):
         open_source(pl.DataFrame({"g": [[1], [2]]})).grouping("g")
-
-
-def test_what_is_resolved_already_stays_as_it_is() -> None:
-    source = open_source(GOOD)
-    grouping = source.grouping(["race", iso.cut("age", [25])], 2)
-    assert source.grouping(grouping) is grouping
-    assert [[d.name for d in subset] for subset in grouping.subsets] == [["race"], ["age"], ["race", "age"]]
 
 
 @pytest.mark.parametrize("edges", [[], [3, 1], [1, 1], [float("nan")]])
@@ -72,11 +59,6 @@ def test_an_interval_holds_its_lower_edge(sizes: Sizes) -> None:
     assert sizes(ages, iso.cut("age", [25, 45]), missing_group="level") == expected
 
 
-def test_a_condition_is_an_expression() -> None:
-    with pytest.raises(errors.UsageError, match=r"where\('old'\): condition is a bool"):
-        iso.where("old", True)  # type: ignore[arg-type]
-
-
 def test_a_named_group_is_listed_when_nobody_is_in_it(sizes: Sizes) -> None:
     assert sizes({"age": [30, 40]}, iso.where("young", nw.col("age") < 25)) == {"young": 0}
 
@@ -90,17 +72,6 @@ def test_two_conditions_together_keep_both_names() -> None:
     assert both.label == "low a & low b"
     assert dict(both.mapping) == {"": "low a & low b"}
     assert tally.partitions[2].sum(tally.counts).tolist() == [2]
-
-
-def test_labels_are_derived_from_the_values() -> None:
-    group = Group.from_mapping({"race": "Black", "age": None, "": "young men"})
-    assert str(group) == group.label == "race=Black & age=(missing) & young men"
-
-
-def test_cells_in_no_group_count_nowhere() -> None:
-    groups = Group((("g", "a"),)), Group((("g", "b"),))
-    partition = Partition(("g",), groups, np.array([1, -1, 1]))
-    assert partition.sum(np.array([1.0, 10.0, 100.0])).tolist() == [0.0, 101.0]
 
 
 @pytest.mark.parametrize("name", ["outcome", "prediction", "value", "inside", "score", "complete", "__count", "__k0"])

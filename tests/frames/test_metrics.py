@@ -79,25 +79,6 @@ def test_log_loss_of_a_certain_wrong_score_is_finite() -> None:
     assert np.isfinite(mean("log_loss", {"y": [1, 0], "s": [0.0, 1.0]}, outcome="y", score="s"))
 
 
-def test_one_pass_serves_every_rate(passes: list[list[str]]) -> None:
-    source = open_source(TABLE)
-    requests = [measure(source, m, **ROLES).request for m in ("tpr", "fpr", "ppv", "npv", "accuracy")]
-    source.prefetch(requests)
-    for request in requests:
-        source.cells(request)
-    assert len(passes) == 1
-
-
-def test_a_metric_names_the_role_it_needs() -> None:
-    source = open_source({"y": [0, 1, 1]})
-    with pytest.raises(errors.MissingRole, match="prediction: the metric 'tpr' needs it"):
-        measure(source, "tpr", outcome="y")
-    with pytest.raises(errors.UnknownOption, match="Did you mean 'accuracy'"):
-        measure(source, "acuracy", outcome="y", prediction="y")
-    with pytest.raises(errors.UsageError, match="metric: 3; give a name"):
-        measure(source, 3, outcome="y")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("name", "ours"), [("true-positive rate", "tpr"), ("Sensitivity", "tpr"), ("Calibration", "mean_error")]
 )

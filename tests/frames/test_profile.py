@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import polars as pl
 import pytest
 
-from isonomy.frames import open_source
-from isonomy.frames.profile import FEW, Profile, distinct, profile, profiles
+from isonomy.frames.profile import FEW, Profile, profile
 
 
 @pytest.mark.parametrize(
@@ -35,31 +33,3 @@ def test_what_a_column_looks_like(values: list[Any], expected: Profile) -> None:
 def test_categories_look_like_text() -> None:
     for dtype in (pl.Categorical, pl.Enum(["b", "a"])):
         assert profile(pl.Series("x", ["b", "a"], dtype=dtype)) == Profile("x", "text", 2, False, ("a", "b"))
-
-
-def test_numbers_between_0_and_1() -> None:
-    assert profile(pl.Series("x", [0.2, 0.9])).unit
-    assert profile(pl.Series("x", [False, True])).unit
-    assert not profile(pl.Series("x", [0.2, 1.1])).unit
-    assert not profile(pl.Series("x", ["a"])).unit
-
-
-def test_only_the_first_rows_are_looked_at() -> None:
-    source = open_source({"x": [0, 1, 5], "y": ["a", "b", None]})
-    assert [column.kind for column in profiles(source, rows=2)] == ["binary", "text"]
-    assert [column.kind for column in profiles(source)] == ["number", "text"]
-    assert profiles(open_source(pl.DataFrame({"x": [1]}).head(0))) == ()
-
-
-def test_how_many_values_a_column_has_on_either_side_of_another() -> None:
-    sides = {"side": ["y", "y", "n", "n"], "code": [2, 2, 1, 1], "flag": [True, True, False, False]}
-    for name, value in (("side", "y"), ("code", 2.0), ("flag", 1.0)):
-        for x, expected in (
-            ([0, 1, 0, 1], (2, 2)),
-            ([0, 1, 0, 0], (2, 1)),
-            ([0.0, 1.0, math.nan, None], (2, 0)),
-            ([0, 0, 0, 1], (1, 2)),
-            (["a", "a", "b", "b"], (1, 1)),
-        ):
-            table = pl.DataFrame({**sides, "x": pl.Series(x, strict=False)})
-            assert distinct(open_source(table), "x", name, value) == expected

@@ -227,13 +227,6 @@ def test_a_source_passes_through_under_its_own_options() -> None:
         open_source(source, missing="drop")
 
 
-def test_required_columns() -> None:
-    source = open_source(SMALL)
-    source.require(score="x", user=None)
-    with pytest.raises(errors.UnknownColumn, match="user: no column 'y'"):
-        source.require(score="x", user="y")
-
-
 def test_a_derived_table_keeps_the_options() -> None:
     source = open_source(SMALL, count="n", missing="drop", missing_group="level")
     others = [
@@ -249,13 +242,6 @@ def test_a_derived_table_keeps_the_options() -> None:
     assert others[2].cells(Request(values={"v": nw.col("double")})).values["v"].tolist() == [22.0]
 
 
-def test_a_derived_table_makes_its_own_passes() -> None:
-    source = open_source(SMALL)
-    assert source.cells(Request()).rows == 3
-    assert source.filter(nw.col("g") == "a").cells(Request()).rows == 2
-    assert source.cells(Request()).rows == 3
-
-
 def test_rows_are_numbered_from_0(engine: Any) -> None:
     source = open_source(engine({"x": [5.0, 7.0, 9.0]}))
     rows = source.numbered('row "1"').head(3).sort("x")
@@ -265,12 +251,6 @@ def test_rows_are_numbered_from_0(engine: Any) -> None:
         assert sorted(set(numbers)) == numbers
     else:
         assert numbers == [0, 1, 2]
-
-
-def test_a_fresh_name_begins_no_column() -> None:
-    source = open_source({"row": [1], "row_": [2], "row__of": [3], "other": [4]})
-    assert source.fresh("column") == "column"
-    assert source.fresh("row") == "row___"
 
 
 def test_extremes_are_those_of_finite_values(engine: Any) -> None:
@@ -289,28 +269,6 @@ def test_a_narrowed_table_has_the_rows_and_columns_asked_for(engine: Any) -> Non
         assert sorted(narrow.head(9).rows()) == [("a", 2.0), ("b", 2.0)]
         assert not (hold and narrow.lazy)
     assert source.narrowed(["x"], None, hold=False).cells(Request()).rows == 3
-
-
-def test_the_first_rows(engine: Any) -> None:
-    source = open_source(engine(SMALL))
-    assert len(source.head(2)) == 2
-    assert len(source.head(10)) == 3
-    assert len(source.head(0)) == 0
-
-
-def test_a_line_weighs_as_many_rows_as_it_stands_for() -> None:
-    for count, expected in ((None, [1.0, 1.0, 1.0]), ("n", [1.0, 2.0, 3.0])):
-        source = open_source(SMALL, count=count)
-        assert source.with_columns({"rows": source.number}).head(3)["rows"].to_list() == expected
-
-
-def test_expressions_are_checked_without_reading_a_row() -> None:
-    source = open_source(SMALL)
-    source.check_expression("value", nw.col("x") / 0)
-    with pytest.raises(errors.UsageError, match="value: the expression gives String; give numbers"):
-        source.check_expression("value", nw.col("g"))
-    with pytest.raises(errors.UsageError, match=r"value: cannot be evaluated: .*Columns: g, x, n"):
-        source.check_expression("value", nw.col("y"))
 
 
 def test_different_values_are_counted_where_they_are(engine: Any) -> None:

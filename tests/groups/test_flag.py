@@ -45,28 +45,12 @@ THREE = {"p": np.tile([1, 0, 0], 60), "g": np.repeat(["a", "b", "c"], [80, 80, 2
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"reference": 1.2}, UsageError, "between 0 and 1"),
         ({"reference": {"race": "z"}}, UsageError, "no row"),
         ({"reference": {"rase": "a"}}, UnknownColumn, "race"),
-        ({"reference": {}}, UsageError, "empty"),
-        ({"reference": "everyone"}, UnknownOption, "population"),
-        ({"uncertainty": "plugin"}, UsageError, 'write method="published"'),
-        ({"sigma": "pooled"}, UsageError, r"write scale=iso.standardized\('pooled'\)"),
-        ({"alternative": "less"}, UsageError, r"write null=iso.null\(side='less'\)"),
         ({"correction": None}, UsageError, "write method=iso.likelihood"),
-        ({"scale": "standardised"}, UnknownOption, "It is called 'standardized' here"),
-        ({"method": BOUND}, UsageError, "needs null=iso.null"),
-        (
-            {"method": BOUND, "null": iso.null(side="less"), "tolerance": 0.1},
-            UsageError,
-            "not available with a tolerance",
-        ),
-        ({"null": (0.1, -0.1)}, UsageError, "low <= high"),
         ({"adjust": "bho"}, UnknownOption, "bh"),
         ({"method": "el2"}, UnknownOption, "eel"),
         ({"min_size": 0}, UsageError, "whole number"),
-        ({"alpha": 1.5}, UsageError, "between 0 and 1"),
-        ({"method": iso.likelihood(correction="adjusted")}, UsageError, "bartlett"),
         ({"metric": "ppw"}, UnknownOption, "ppv"),
         ({"reference": float("nan")}, UsageError, "finite"),
     ],
@@ -126,14 +110,10 @@ STANDARDIZED: dict[str, Any] = {"metric": M, "scale": "standardized"}
 @pytest.mark.parametrize(
     ("null", "tolerance"),
     [
-        ((0.1, -0.1), None),
         (float("nan"), None),
         ("zero", None),
         (pl.Series([0.0]), None),
         ((0, 1, 2), None),
-        (0.1, 0.05),
-        ((-0.1, 0.1), 0.05),
-        (iso.null(0.1, side="less"), 0.05),
         (0.0, -0.05),
     ],
 )
@@ -145,10 +125,7 @@ def test_impossible_hypotheses_are_refused(null: Any, tolerance: float | None) -
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"side": "outside"}, "needs an interval"),
-        ({"low": 0.1, "high": -0.1}, "low <= high"),
         ({"high": 0.1}, "give low and high"),
-        ({"low": 0.0, "high": 0.1, "side": "greater"}, "is an interval"),
         ({"side": "sideways"}, "side: 'sideways' is not allowed"),
         ({"low": float("nan")}, "low: nan is not allowed"),
     ],
@@ -157,16 +134,6 @@ def test_impossible_hypotheses_are_refused(null: Any, tolerance: float | None) -
 def test_a_null_option_is_checked_when_it_is_made(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         iso.null(**fields)
-
-
-def test_a_likelihood_option_is_checked_when_it_is_made() -> None:
-    with pytest.raises(UsageError, match="the Euclidean likelihood has none"):
-        iso.likelihood("eel", correction="bartlett")
-    for few in (0, 10, 2.5):
-        with pytest.raises(UsageError, match=r"^resamples: .* from 100 to 100000"):
-            iso.likelihood(resamples=few)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="interval: 'wide' is not allowed"):
-        iso.likelihood(interval="wide")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -223,15 +190,9 @@ def test_a_number_is_called_what_it_is(reference: Any, label: str) -> None:
     ("options", "message"),
     [
         ({"metric": M, "scale": "ratio"}, "scale: 'ratio' needs values that are never negative; 'm' goes down to -"),
-        ({"metric": M, "scale": "odds_ratio"}, "scale: 'odds_ratio' needs a 0/1 metric"),
-        ({"scale": "ratio", "tolerance": 80}, "tolerance: 80 is not allowed for scale='ratio'; give a ratio between"),
-        ({"scale": "ratio", "tolerance": 1.25}, "0.8 tolerates ratios from 0.8 to 1.25"),
         ({"scale": "ratio", "null": 0.0}, "null: 0.0 is not allowed for scale='ratio'; give ratios above 0"),
         ({"scale": "ratio", "null": (-0.1, 1.2)}, "give ratios above 0"),
-        ({"scale": "ratio", "null": 0.5, "tolerance": 0.8}, "null: a tolerance sets the null hypothesis"),
         ({"scale": "ratios"}, "scale: 'ratios' is not allowed. Did you mean 'ratio'"),
-        ({"scale": "standardized"}, "scale: 'standardized' is not available with a 0/1 metric"),
-        ({"metric": M, "scale": iso.standardized("pooled")}, "scale: standardized('pooled') needs two groups"),
         ({"metric": M, "scale": iso.standardized("reference")}, "standardized('reference') needs a reference group"),
         ({**STANDARDIZED, "method": "published"}, "method: 'published' is not available with scale='standardized'"),
         ({**STANDARDIZED, "method": BARTLETT}, "correction: not available with scale='standardized'"),

@@ -18,11 +18,8 @@ from isonomy.errors import UsageError
     [
         (lambda: iso.detectable_disparity(100, rate=0.3), "reference_n"),
         (lambda: iso.detectable_disparity(100, reference_n=0, rate=0.3), "reference_n"),
-        (lambda: iso.detectable_disparity(100, reference="known"), "rate, variance"),
-        (lambda: iso.detectable_disparity(100, reference="known", rate=0.3, variance=1.0), "rate, variance"),
         (lambda: iso.detectable_disparity(0, reference="known", rate=0.3), "n"),
         (lambda: iso.detectable_disparity(100, reference="known", rate=0.3, tests=0), "tests"),
-        (lambda: iso.rows_needed(0.0, rate=0.3), "disparity"),
         (lambda: iso.rows_needed(0.9, rate=0.3), "disparity"),
         (lambda: iso.rows_needed(-0.1, rate=0.3, side="greater"), "disparity"),
         (lambda: iso.rows_needed(0.1, rate=0.3, ratio=0), "ratio"),
@@ -43,14 +40,10 @@ from isonomy.errors import UsageError
         (lambda: iso.rows_needed(0.1, rate=0.3, ratio="a"), "ratio"),  # type: ignore[arg-type]
         (lambda: iso.rows_needed(1e-200, rate=0.3), "disparity"),
         (lambda: iso.rows_needed(1e-9, rate=0.3), "disparity"),
-        (lambda: iso.detectable_disparity(100, reference="known", rate=0.3, power=0.01), "power"),
-        (lambda: iso.rows_needed(0.1, rate=0.3, power=0.05), "power"),
-        (lambda: iso.rows_needed(0.1, rate=0.3, alternative="less"), "alternative"),  # type: ignore[call-arg]
         # What would have no effect.
         (lambda: iso.rows_needed(0.1, rate=0.3, reference_variance=1.0), "reference_variance"),  # type: ignore[call-arg]
         (lambda: iso.rows_needed(0.1, reference="known", variance=(1.0, 1.0)), "variance"),
         (lambda: iso.detectable_disparity(100, reference="known", reference_n=50, rate=0.3), "reference_n"),
-        (lambda: iso.rows_needed(0.1, reference="known", rate=0.3, ratio=2.0), "ratio"),
     ],
 )
 def test_bad_input_names_the_argument(call: Callable[[], object], argument: str) -> None:

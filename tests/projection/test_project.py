@@ -71,25 +71,6 @@ def test_options_are_what_their_annotations_say(options: dict[str, Any], error: 
         iso.project(decided(), **({"groups": "group"} | SCORE | options))
 
 
-def test_what_was_asked_is_recorded() -> None:
-    exact = iso.project(decided(), groups="group", rng=4, **SCORE).provenance
-    assert exact.call == "project"
-    assert exact.options["threshold"] == 0.2
-    assert exact.options["missing"] == "raise"
-    assert exact.seed is None  # nothing was drawn
-    tolerant = iso.project(decided(), groups="group", tolerance=0.01, rng=4, **SCORE).provenance
-    assert tolerant.seed is not None
-    assert tolerant.seed.entropy == 4
-
-
-def test_an_audit_can_ask() -> None:
-    from isonomy.results import QUESTIONS
-
-    asked = QUESTIONS["project"]
-    assert asked.idle({"distance": "d", "score": "s"}) == {"score"}
-    assert not asked.idle({"score": "s"})
-
-
 def test_distances_are_found_under_both_names() -> None:
     assert import_module("isonomy.projection.distances") is distances
     assert import_module("isonomy.projection.estimators") is estimators
@@ -489,15 +470,6 @@ def test_selection_has_the_readers_words() -> None:
         told = iso.project(source, prediction="ok", groups="g", criterion="statistical_parity", score="s", rng=0)
         assert f" % {word} " in told.findings()[0]
         assert iso.from_json(told.to_json()).findings() == told.findings()
-
-
-def test_words(result: ProjectionResult) -> None:
-    text = " ".join(result.summary().split())
-    for word in (" selected among those with outcome 1, ", "flips", "chance alone exceeds", "would have to move"):
-        assert word in text
-    assert not any(word in text.lower() for word in (" is fair", "unbiased", " fixed"))
-    assert len(result.assumptions()) >= 3
-    assert result.limits()
 
 
 def pair(shift: float, n: int = 4_000, **options: Any) -> ProjectionResult:

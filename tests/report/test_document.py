@@ -41,13 +41,6 @@ def test_a_test_without_a_title_is_called_by_what_it_compares() -> None:
     assert Entry(name="a", kind="predictive_parity").heading == "Meaning of the score"
 
 
-def test_words_for_metrics_reach_the_default_title() -> None:
-    entry = Entry(name="a", kind="flag", result=fake())
-    assert wording.topic(find_question("flag"), ("approved",), ("race",)) == "Share approved by race"
-    assert wording.chart_label(entry.heading).startswith("Chart: True positive rate by race. The table")
-    assert wording.chart_label("Who?").startswith("Chart: Who? The table")
-
-
 @pytest.mark.parametrize("kind", ["usage", "data", "crash"])
 def test_an_entry_that_stopped(kind: str) -> None:
     entry = Entry(name="a", kind="project", error="No rows.", error_kind=kind)

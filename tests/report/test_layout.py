@@ -11,7 +11,7 @@ import isonomy as iso
 from isonomy.report import Entry, layout, wording
 from isonomy.report.layout import Section, chart
 from isonomy.results.theme import specification
-from support.fakes import HOSTILE, FakeResult, fake, untested
+from support.fakes import HOSTILE, FakeResult, fake
 
 
 def test_every_piece_of_a_result_has_its_place() -> None:
@@ -52,29 +52,11 @@ def test_a_test_that_stopped_has_its_options_and_its_error() -> None:
     assert "tpr" in part.gloss
 
 
-def test_a_long_table_is_cut_to_the_rows_given() -> None:
-    part = Section(1, Entry(name="a", kind="flag", result=fake()), 2, drawn=False)
-    ((_, shown, _),) = part.tables
-    assert (len(shown.rows), shown.total) == (2, 3)
-
-
-def test_right_to_left_labels_are_isolated_in_sentences() -> None:
-    part = Section(1, Entry(name="a", kind="flag", result=fake(HOSTILE)), drawn=False)
-    assert any("<bdi>race=שלום עולם</bdi>" in finding for finding in part.findings)
-
-
 def test_the_summary_begins_with_the_finding_that_decided() -> None:
     leads = layout.Section(1, Entry(name="x", kind="flag", result=fake(decider=2)), drawn=False).leads
     assert [str(lead)[:16] for lead in leads] == ["For race=Asian t", "For race=Black t"]
     others = layout.Section(1, Entry(name="x", kind="flag", result=fake()), drawn=False).leads
     assert [str(lead)[:16] for lead in others] == ["For race=Black t", "For race=White t"]
-
-
-def test_nothing_tested_is_not_answered() -> None:
-    part = layout.Section(1, Entry(name="x", kind="flag", result=untested()), drawn=False)
-    assert (part.entry.look, part.entry.badge) == ("failed", "Not answered")
-    assert str(part.leads[0]).startswith("Not answered: no group could be tested")
-    assert str(part.leads[1]) == "Some groups are small."
 
 
 def test_a_picture_is_drawn_unless_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,17 +66,6 @@ def test_a_picture_is_drawn_unless_it_is_not_wanted(monkeypatch: pytest.MonkeyPa
     assert wording.chart_label(part.label) == "Chart: How much? The table below it contains the same numbers."
     monkeypatch.setattr(layout, "chart", None)  # calling it would fail
     assert Section(1, entry, drawn=False).chart is None
-
-
-def test_words_of_a_title_are_explained_too() -> None:
-    part = Section(1, Entry(name="a", kind="flag", result=fake(), title="Does the uplift model promise too much?"))
-    assert "uplift" in part.text
-    assert "Uplift, effect" in dict(wording.reading(part.text))
-
-
-def test_a_method_begins_with_a_capital_letter() -> None:
-    result = iso.flag({"p": [0, 1] * 50, "g": ["a", "b"] * 50}, metric="selection_rate", prediction="p", groups="g")
-    assert Section(1, Entry(name="a", kind="flag", result=result), drawn=False).method == "Empirical likelihood"
 
 
 def test_labels_cannot_end_the_script_that_holds_them() -> None:

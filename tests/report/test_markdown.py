@@ -28,10 +28,6 @@ def test_summary_says_what_was_asked_and_found(summary: str) -> None:
     assert "### What is true in this simulation" in summary
 
 
-def test_summary_says_where_the_tables_are(summary: str) -> None:
-    assert "are in report.html and results.json." in summary
-
-
 def test_summary_has_no_live_markup(summary: str) -> None:
     assert "<" not in summary
     assert not re.search(r"(?<!\\)`|(?<!\\)\]\(", summary)

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 import isonomy.report
 from isonomy.report import Entry, html, layout, wording
-from isonomy.report.render import MAXIMUM_BYTES, library, policy
+from isonomy.report.render import MAXIMUM_BYTES
 from isonomy.report.text import visible
 from support.fakes import HOSTILE, document, fake, untested
 
@@ -103,12 +103,6 @@ def test_only_our_own_scripts_may_run(page: str, read: Reader) -> None:
     assert "'unsafe-inline'" not in policy.split("script-src")[1].split(";")[0]
 
 
-def test_the_policy_names_every_script_by_its_hash() -> None:
-    digest = b64encode(hashlib.sha256(b"a()").digest()).decode()
-    assert f"script-src 'sha256-{digest}';" in policy([Markup("a()")])
-    assert policy([Markup("a()"), Markup("b()")]).count("'sha256-") == 2
-
-
 def test_hostile_labels_are_text(page: str, read: Reader) -> None:
     assert not [a for a in read.attributes if a[1].startswith("on")]
     assert "alert(1)</script>" not in page
@@ -178,10 +172,6 @@ def test_a_reader_learns_that_withheld_groups_may_be_worse_off() -> None:
     assert "worse off" not in html(replace(document(), suppress_below=0))
 
 
-def test_suppression_is_told_when_there_is_none() -> None:
-    assert wording.suppression(0) in html(replace(document(), suppress_below=0))
-
-
 def test_a_page_of_a_test_that_was_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "chart", lambda result: (None, ""))
     page = html(document(entries=(Entry(name="x", kind="flag", result=untested()),)))
@@ -199,8 +189,3 @@ def test_a_page_explains_the_words_it_uses_and_no_others() -> None:
     assert "<dt>Bandwidth</dt>" not in page
     warned = fake(notes=("The bandwidth is narrow.",))
     assert "<dt>Bandwidth</dt>" in html(document(entries=(Entry(name="a", kind="flag", result=warned),)))
-
-
-def test_the_library_is_in_the_package() -> None:
-    assert "vegaEmbed" in library()
-    assert "</script" not in library().lower()

@@ -93,10 +93,6 @@ def test_a_long_table_is_shortened_and_says_so() -> None:
     assert (len(shown.rows), shown.total) == (10, 30)
 
 
-def test_no_columns_make_no_rows() -> None:
-    assert table({}).rows == ()
-
-
 def test_lines_about_two_groups_keep_both_in_every_part() -> None:
     names = [f"c{i}" for i in range(14)]
     shown = table({"group": ["a"], "reference": ["b"], **{name: [1.0] for name in names}})

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from markupsafe import escape
 
-from isonomy.report.text import LONG, markdown, one_line, right_to_left, sentence, visible
+from isonomy.report.text import LONG, markdown, one_line, sentence, visible
 from support.fakes import HOSTILE
 
 
@@ -34,12 +34,6 @@ def test_sentence_holds_the_label_as_text(label: str) -> None:
     shown = sentence(f"For {label} the difference is 0.2.", [label])
     assert str(escape(visible(label))) in str(shown).replace("<bdi>", "").replace("</bdi>", "")
     assert "<script" not in shown
-
-
-def test_letters_tell_the_direction() -> None:
-    assert right_to_left("race=שלום")
-    assert right_to_left("العربية")
-    assert not right_to_left("race=Black 123")
 
 
 def test_right_to_left_labels_are_isolated() -> None:

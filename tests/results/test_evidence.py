@@ -12,7 +12,7 @@ import isonomy
 from isonomy.errors import UsageError
 from isonomy.frames import Group, open_source
 from isonomy.numerics.arrays import FloatArray
-from isonomy.results import Evidence, Movement, Note, Status, Verdict, column, find_question, phrases, provenance
+from isonomy.results import Evidence, Movement, Note, Status, Verdict, column, phrases, provenance
 from isonomy.results.evidence import as_frame, read_only
 
 
@@ -213,28 +213,6 @@ def test_counts_are_whole_numbers_in_a_frame(backend: str) -> None:
     assert missing[backend](frame["size"]) == 1
 
 
-def test_every_frame_checks_its_library() -> None:
-    with pytest.raises(UsageError, match=r"'panda' is not allowed\. Did you mean 'pandas'"):
-        as_frame({"n": np.ones(2)}, "panda")
-
-
-def test_what_is_assumed_and_not_shown_whatever_the_data(example: Example) -> None:
-    assert example.assumptions() == (("rows are independent", "cannot be checked"),)
-    assert example.limits() == ("anything else",)
-
-
-def test_summary_says_what_was_asked_and_what_it_does_not_show(example: Example) -> None:
-    assert str(example) == example.summary()
-    text = example.summary()
-    for part in (find_question("flag").asks, "Inconclusive", "Something was found.", "anything else", "nothing"):
-        assert part in text
-
-
-def test_a_repr_does_not_list_numbers(example: Example) -> None:
-    assert repr(example) == "<Example flag: inconclusive. Something was found.>"
-    assert "Something was found." in example._repr_html_()
-
-
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class WithPvalue(Example):
     pvalue: Any = np.nan
@@ -259,26 +237,6 @@ def test_no_pvalue_is_no_answer(example: Example) -> None:
         assert empty.headline().startswith("Not answered: no group could be tested")
         assert empty.deciding() == empty.headline()
         assert empty.headline() in empty.summary()
-
-
-def test_the_first_finding_decides(example: Example) -> None:
-    assert example.deciding() == "Something was found."
-
-
-def test_without_a_tolerance_the_headline_says_what_is_missing(example: Example) -> None:
-    for options, expected in (({"tolerance": None}, phrases.UNTOLERANT), ({}, phrases.VERDICTS["inconclusive"])):
-        headline = replace(example, provenance=provenance("flag", options)).headline()
-        assert headline == f"Inconclusive: {expected}"
-
-
-def test_a_headline_tells_that_the_tolerance_is_exceeded() -> None:
-    table = {"g": ["a"] * 400 + ["b"] * 400, "p": [0, 1] * 200 + [0, 0, 0, 1] * 100}
-    options: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": "g"}
-    assert (
-        isonomy.flag(table, **options).headline() == "Difference shown: the groups differ by more than chance explains."
-    )
-    beyond = isonomy.flag(table, **options, tolerance=0.02).headline()
-    assert beyond == "Difference shown: the groups differ by more than the tolerance, beyond what chance explains."
 
 
 @pytest.mark.parametrize(

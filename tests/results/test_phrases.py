@@ -12,8 +12,7 @@ import pytest
 
 import isonomy
 from isonomy.report import wording
-from isonomy.results import find_question, phrases
-from support.fakes import fake
+from isonomy.results import phrases
 
 
 @pytest.mark.parametrize(
@@ -23,11 +22,6 @@ from support.fakes import fake
 )  # fmt: skip
 def test_numbers(value: float, text: str) -> None:
     assert phrases.number(value) == text
-
-
-def test_signed_numbers() -> None:
-    assert phrases.signed(0.5) == "+0.500"
-    assert phrases.signed(-0.5) == "-0.500"
 
 
 @pytest.mark.parametrize(
@@ -61,13 +55,6 @@ def test_no_sentence_says_a_model_is_fair_unbiased_or_fixed() -> None:
                 assert denial.search(sentence), f"{path}: {sentence!r}"
 
 
-def test_a_verdict_of_a_kind_and_one_without_a_tolerance() -> None:
-    assert find_question("improvability").verdict("violation").startswith("Alternative shown: ")
-    flag = find_question("flag")
-    assert flag.verdict("inconclusive", tolerant=False) == f"Inconclusive: {phrases.UNTOLERANT}"
-    assert flag.verdict("violation", tolerant=False) == flag.verdict("violation")
-
-
 @pytest.mark.parametrize(
     ("value", "share", "points"),
     [
@@ -85,40 +72,12 @@ def test_shares_are_percentages_and_their_differences_points(value: float, share
     assert phrases.points(value) == points
 
 
-def test_why_nothing_was_answered() -> None:
-    assert phrases.unanswered(["reference"]).startswith("Not answered: everybody is in one group, which leaves")
-    assert "no group could be tested" in phrases.unanswered(["too_small", "constant"])
-    assert "no group could be tested" in phrases.unanswered(["ok"])
-
-
 def test_what_is_not_available_is_not_a_number() -> None:
     assert phrases.pvalue(math.nan) == "no p-value"
     assert phrases.signed(math.nan) == "not available"
     assert phrases.listed([]) == ""
     assert phrases.listed(["a"]) == "a"
     assert phrases.count(1234567.0) == "1,234,567"
-
-
-def test_a_summary_has_its_parts_in_order_and_no_empty_one() -> None:
-    result = fake()
-    text = result.summary()
-    parts = (result.question, result.headline(), result.findings()[0][:20], "Tested:", result.warnings[0])
-    places = [text.index(part) for part in (*parts, result.limits()[0][:20])]
-    assert places == sorted(places)
-    assert "Warnings" not in fake(notes=()).summary()
-
-
-def test_rows_left_out_are_told_by_column() -> None:
-    assert phrases.dropped({"income": 1_200, "age": 0}) == (
-        "Rows with missing values were left out: 1,200 with no 'income'."
-    )
-    assert phrases.dropped({}) == ""
-
-
-def test_who_is_selected_in_the_readers_words() -> None:
-    assert phrases.chosen({}) == "selected"
-    assert phrases.chosen({"selection_rate": "approval rate"}) == "approved"
-    assert phrases.chosen({"selection_rate": "not denied"}) == "not denied"
 
 
 @pytest.mark.parametrize(
@@ -136,12 +95,6 @@ def test_who_is_selected_in_the_readers_words() -> None:
 )
 def test_words_for_a_metric_that_say_what_people_are_become_a_noun(label: str, noun: str) -> None:
     assert phrases.noun(label) == noun
-
-
-def test_one_point_and_several() -> None:
-    assert [phrases.points(x) for x in (0.01, -0.01, 0.0099, 0.011, 0, 0.001)] == [
-        *("1.0 point", "1.0 point", "1.0 point", "1.1 points", "0.0 points", "0.1 points"),
-    ]
 
 
 @pytest.mark.parametrize(

@@ -29,12 +29,6 @@ def test_a_label_fits_beside_an_axis(label: str) -> None:
     assert "\t" not in line
 
 
-def test_a_short_label_is_not_cut() -> None:
-    assert theme.short("race=Black  &\nsex=Female") == "race=Black & sex=Female"
-    assert theme.short("abcdef", 4) == "abc…"
-    assert theme.short("abcd", 4) == "abcd"
-
-
 def test_numbers_that_json_has_no_word_for_are_null() -> None:
     columns = {"x": np.array([1.0, np.nan, np.inf]), "g": ["a", "b", "c"], "n": np.array([1, 2, 3])}
     assert theme.data(columns).to_dict()["values"] == [
@@ -44,14 +38,6 @@ def test_numbers_that_json_has_no_word_for_are_null() -> None:
     ]
     with pytest.raises(ValueError, match="shorter"):
         theme.data({"x": [1, 2], "g": ["a"]})
-
-
-def test_points_are_thinned_evenly_and_the_ends_stay() -> None:
-    assert theme.thin(3).tolist() == [0, 1, 2]
-    places = theme.thin(100_000, 1_000)
-    assert len(places) == 1_000
-    assert (places[0], places[-1]) == (0, 99_999)
-    assert set(np.diff(places)) <= {100, 101}
 
 
 def test_the_common_look_and_all_data_are_in_the_specification(chart: alt.TopLevelMixin) -> None:

@@ -98,28 +98,6 @@ def test_own_utilities_and_shares() -> None:
     assert groups["group=r"]["candidate"]["selection_rate"] == pytest.approx(0.03)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"design": "better"},
-        {"outcome": "ordinal"},
-        {"groups": 0},
-        {"groups": ["a", "a"]},
-        {"capacity": 0.0},
-        {"capacity": 1.5},
-        {"mean_outcome": 1.5},
-        {"agreement": 2.0},
-        {"status_quo": [0.5]},
-        {"status_quo": [1.2, 0.5]},
-        {"candidate": [0.5, float("nan")]},
-        {"status_quo_selected": {"z": 0.3}},
-    ],
-)
-def test_bad_arguments_of_alternatives(options: dict[str, Any]) -> None:
-    with pytest.raises(UsageError):
-        alternatives(10, **options)
-
-
 def test_discrepancies_have_the_printed_moments() -> None:
     table = discrepancies(ROWS, 5, eta=0.7)
     both = np.stack([table.columns["status_quo"], table.columns["candidate"]])

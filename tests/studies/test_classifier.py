@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isonomy.errors import UsageError
 from studies.designs import classifier
 from support.sampling import rows_of, standard_errors
 
@@ -69,23 +68,3 @@ def test_planted_gaps_are_exact() -> None:
     assert [gaps[f"group={g}"]["predictive_equality"] for g in "12"] == pytest.approx([0.02, 0])
     normal = stats.norm.sf(0, loc=0, scale=np.sqrt(5))
     assert classifier(1).truth["groups"]["group=0"]["tpr"] == pytest.approx(normal)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"levels": 4},
-        {"equal_opportunity": 0.7},
-        {"equal_opportunity": 0.5},
-        {"equal_opportunity": {"5": 0.1}},
-        {"equal_opportunity": {"0": 0.1}},
-        {"theta": (0.0, 0.0)},
-        {"theta": (1.0,)},
-        {"threshold": 1.0},
-        {"scale": 0.0},
-        {"lattice": -1.0},
-    ],
-)
-def test_bad_arguments_of_classifier(options: dict[str, Any]) -> None:
-    with pytest.raises(UsageError):
-        classifier(10, **options)

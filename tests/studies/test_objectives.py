@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-import pytest
-
-from isonomy.errors import UsageError
 from studies.designs import expected, objectives
 from support.sampling import rows_of, standard_errors
 
@@ -28,9 +22,3 @@ def test_objectives_have_their_means_and_regressions() -> None:
             for s in scores:
                 assert abs(standard_errors(residual * (s > 0.6), 0.0)) < LIMIT
                 assert abs(standard_errors(residual * (s < 0.3), 0.0)) < LIMIT
-
-
-@pytest.mark.parametrize("options", [{"count": 1}, {"dependence": 1.5}, {"planted": {"z": 1.0}}, {"cross": np.inf}])
-def test_bad_arguments_of_objectives(options: dict[str, Any]) -> None:
-    with pytest.raises(UsageError):
-        objectives(10, **options)

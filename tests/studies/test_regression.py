@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isonomy.errors import UsageError
 from studies.designs import regression
 from support.sampling import rows_of, standard_errors
 
@@ -38,11 +37,3 @@ def test_regression_truth_is_the_paper_s() -> None:
             assert second == pytest.approx((2 * j - 1) / (2 * m))
     third = regression(1, model="5.3", tau=0.2).truth["groups"]
     assert [third[f"group={j}"]["mean_residual"] for j in (1, 2)] == pytest.approx([0.1, 0.3])
-
-
-@pytest.mark.parametrize(
-    "options", [{"model": "5.4"}, {"groups": 0}, {"tau": float("nan")}, {"noise": "cauchy"}, {"groups": 2.5}]
-)
-def test_bad_arguments_of_regression(options: dict[str, Any]) -> None:
-    with pytest.raises(UsageError):
-        regression(10, **{"model": "5.3", **options})

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isonomy.errors import UsageError
 from studies.designs import scores
 from support.sampling import clustered, rows_of, standard_errors
 
@@ -108,29 +107,3 @@ def test_users_in_two_groups() -> None:
     columns = scores(20_000, 2, both=1.0, rows_per_user=4.0).columns
     groups_of = {(u, g) for u, g in zip(columns["user"].tolist(), columns["group"].tolist(), strict=True)}
     assert len(groups_of) > 1.5 * len(np.unique(columns["user"]))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"curve": "cubic"},
-        {"level": "row"},
-        {"rows_per_user": 0.5},
-        {"correlation": 1.5},
-        {"both": -0.1},
-        {"both": 0.5, "activity": {"a": 1.0}, "rows_per_user": 2.0},
-        {"densities": {"a": (0.0, 1.0)}},
-        {"shares_by_group": {"a": 0.5, "c": 0.5}},
-        {"shares_by_group": {"a": 0.5, "b": 0.6}},
-        {"planted": {"z": {"shift": 0.1}}},
-        {"planted": {"a": {"tilt": 0.1}}},
-    ],
-)
-def test_bad_arguments_of_scores(options: dict[str, Any]) -> None:
-    with pytest.raises(UsageError):
-        scores(10, **options)
-
-
-def test_a_curve_outside_the_unit_interval_is_refused() -> None:
-    with pytest.raises(UsageError, match="curve"):
-        _ = scores(10, curve=lambda s: 2 * s + 0.5).columns

@@ -9,25 +9,9 @@ import pytest
 
 import isonomy as iso
 from isonomy.alternatives import People, Training
-from isonomy.alternatives.rules.algorithm import at_capacity, fold, select, split
+from isonomy.alternatives.rules.algorithm import at_capacity, select
 from isonomy.alternatives.rules.utilities import READY, Criteria
 from isonomy.errors import DataError, RuleFailed
-
-
-def test_the_training_part_is_what_it_says(data: dict[str, Any], fit: dict[str, Any]) -> None:
-    parts: list[Training] = []
-
-    def rule(training: Training) -> Any:
-        parts.append(training)
-        return lambda people: people.features["x1"]
-
-    iso.improvability(data, **fit, rule=rule)
-    first = parts[0]
-    assert len(first.people) == len(first.outcome) == len(first.status_quo) == 2000
-    assert first.criteria.capacity == 0.1
-    assert first.people.matrix().shape == (2000, 2)
-    assert first.people.matrix(group_aware=True).shape == (2000, 3)
-    assert set(np.unique(first.status_quo)) == {0.0, 1.0}
 
 
 def _raises(training: Training) -> Any:
@@ -102,17 +86,6 @@ def test_text_features_are_columns_of_their_levels() -> None:
     assert people.matrix(group_aware=True).tolist() == [[1, 1, 0], [2, 0, 1]]
 
 
-def test_split_draws_whole_rows() -> None:
-    weight = np.array([3, 0, 8, 2])
-    train, test = split(weight, 0.5, np.random.default_rng(0))
-    assert train.sum() == 6
-    assert (train + test == weight).all()
-    assert (train >= 0).all()
-    none, every = split(weight, 0.0, np.random.default_rng(0))
-    assert not none.any()
-    assert every.tolist() == weight.tolist()
-
-
 def criteria(capacity: float | None = None, threshold: float | None = None) -> Criteria:
     return Criteria(READY["accuracy"], (READY["tpr"],), ("a", "b"), capacity=capacity, threshold=threshold)
 
@@ -128,13 +101,6 @@ def test_decisions_and_the_papers_cutoffs() -> None:
     assert cut.cutoff == pytest.approx(0.55)
     with pytest.raises(DataError, match=r"x: .*capacity"):
         select(scores, weight, criteria(), "x")
-
-
-def test_folds_are_disjoint_and_about_equal() -> None:
-    weight = np.array([3, 0, 8, 2, 1])
-    folds = fold(weight, 4, np.random.default_rng(0))
-    assert (folds.sum(axis=0) == weight).all()
-    assert sorted(folds.sum(axis=1).tolist()) == [3, 3, 4, 4]
 
 
 @pytest.mark.parametrize("capacity", [0.03, 0.1, 0.37, 0.999])

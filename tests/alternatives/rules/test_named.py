@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 import isonomy as iso
-from isonomy.alternatives import RULES, MILPRule, ReductionsRule, ThresholdsRule, Training
+from isonomy.alternatives import MILPRule, ReductionsRule, ThresholdsRule, Training
 from isonomy.alternatives.rules.algorithm import stratified
 from isonomy.alternatives.rules.named import EstimatorRule, selection_rule
 from isonomy.errors import MissingRole, RuleFailed, UnknownOption, UsageError
@@ -84,16 +84,6 @@ def test_bad_rules(data: dict[str, Any], fit: dict[str, Any]) -> None:
         iso.improvability(data, **fit)
     with pytest.raises(MissingRole, match="give exactly one"):
         iso.improvability(data, **(fit | {"candidate": "need_score"}), rule="linear")
-
-
-def test_names_an_audit_may_give() -> None:
-    assert RULES == ("linear", "lasso", "random_forest", "boosting", "group_thresholds", "milp", "reductions")
-    assert [selection_rule(name, features=["x"])[1] for name in RULES] == list(RULES)
-
-
-def test_a_rule_of_ones_own_keeps_its_name() -> None:
-    assert selection_rule(EstimatorRule(LogisticRegression()), features=[])[1] == ("LogisticRegression")
-    assert selection_rule(constant, features=[])[1] == "constant"
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from isonomy.alternatives.rules.utilities import (
     Utility,
     accuracy_utility,
     fairness_utilities,
-    group_sums,
     rates_of,
     utility,
 )
@@ -39,18 +38,6 @@ def test_ready_utilities(name: str, expected: float) -> None:
     assert u.sum() / w.sum() == pytest.approx(expected)
 
 
-def test_profit_is_the_price_when_it_is_accepted() -> None:
-    u, w = READY["profit"].values({}, np.array([5.0, 2.0, 3.0]), np.array([3.0, 3.0, 3.0]))
-    assert u.tolist() == [3.0, 0.0, 3.0]
-    assert w.tolist() == [1.0, 1.0, 1.0]
-
-
-def test_user_utility_sees_features() -> None:
-    mine = Utility("weighted", lambda x, y, d: (x["size"] * y * d, x["size"] * d))
-    u, w = mine.values({"size": np.array([1.0, 2, 3, 4, 5])}, Y, D)
-    assert u.sum() / w.sum() == pytest.approx(6 / 9)
-
-
 @pytest.mark.parametrize(
     ("function", "message"),
     [
@@ -76,18 +63,6 @@ def test_lower_is_better_is_refused_as_accuracy() -> None:
     assert fairness_utilities("fpr", READY["accuracy"]) == (READY["fpr"],)
 
 
-def test_criteria_open_to_utilities() -> None:
-    utilities = fairness_utilities(["equalized_odds", "selection_rate"], READY["accuracy"])
-    assert [u.name for u in utilities] == ["tpr", "fpr", "selection_rate"]
-    assert fairness_utilities(None, READY["tpr"]) == (READY["tpr"],)
-
-
-def test_other_outcome() -> None:
-    named = utility("accuracy", {"utility": "outcome_among_selected", "outcome": "cost"})
-    assert named.outcome == "cost"
-    assert named.name == "outcome_among_selected of cost"
-
-
 @pytest.mark.parametrize("given", ["accurracy", 3, {"name": "tpr"}, {"outcome": "y"}])
 def test_unknown_utilities(given: object) -> None:
     with pytest.raises(UsageError, match="accuracy"):
@@ -105,15 +80,6 @@ def test_bad_lists_and_directions() -> None:
         Utility("x", lambda x, y, d: (y, 1), better="more")  # type: ignore[arg-type]
     with pytest.raises(UsageError):
         Utility("x", 3)  # type: ignore[arg-type]
-
-
-def test_sums_by_group_match_a_loop() -> None:
-    rng = np.random.default_rng(0)
-    values, group, weight = rng.normal(size=(30, 2, 2, 2)), rng.integers(0, 3, 30), rng.integers(1, 4, 30)
-    sums = group_sums(values, group, weight, 3)
-    for g in range(3):
-        expected = (values[group == g] * weight[group == g][:, None, None, None]).sum(axis=0)
-        np.testing.assert_allclose(sums[..., g], expected)
 
 
 def _rates(*by_group: float) -> FloatArray:

@@ -53,14 +53,6 @@ def test_by_hand(collapse: CollapseName) -> None:
     np.testing.assert_allclose(result.disparity, 0, atol=1e-12)
 
 
-def test_differences_are_averaged() -> None:
-    result = iso.treatment_bias(
-        trial_rows(), effect="effect", treatment="treatment", outcome="outcome", groups="group", measure="difference"
-    )
-    np.testing.assert_allclose(result.predicted, F.mean())
-    np.testing.assert_allclose(result.observed, 0.6 - 0.4)
-
-
 @pytest.mark.parametrize("collapse", COLLAPSES)
 def test_a_constant_effect_collapses_to_itself(collapse: CollapseName) -> None:
     rng = np.random.default_rng(0)
@@ -79,16 +71,6 @@ def test_a_constant_effect_collapses_to_itself(collapse: CollapseName) -> None:
         np.testing.assert_allclose(result.predicted, 1.3)
 
 
-def test_columns_in_order() -> None:
-    assert Formula().columns == ("y", "yf")
-    assert Formula(measure="difference", collapse="average").columns == ("y", "f")
-    assert Formula(estimator="regression", covariates=("features[0]",)).columns == ("y", "yf", "features[0]")
-    assert Formula(estimator="aipw", covariates=("features[0]",)).columns == ("y", "yf", "p0", "p1", "fp0")
-    assert Formula(collapse="average", outcomes=False).columns == ("f", "h")
-    assert Formula(collapse="normalized", outcomes=False).columns == ("h", "hf")
-    assert Formula(measure="difference", collapse="average", outcomes=False).columns == ("f",)
-
-
 def test_slopes_are_those_of_least_squares_within_the_arm() -> None:
     rng = np.random.default_rng(3)
     rows = rng.normal(size=(2, 200, 4))
@@ -105,14 +87,6 @@ def test_slopes_are_those_of_least_squares_within_the_arm() -> None:
         np.testing.assert_allclose(fitted[arm, "y"][0], [0, 0, *expected], rtol=1e-9, atol=1e-12)
 
 
-def test_predictions_enter_with_slope_one() -> None:
-    moments = ArmMoments(("y", "f", "p0", "p1"), np.ones((1, 2)), np.ones((1, 2, 4)), None)
-    fitted = slopes(moments, Formula("difference", "average", "aipw", ("features[0]",)))
-    np.testing.assert_array_equal(fitted[CONTROL, "y"], [[0, 0, 1, 0]])
-    np.testing.assert_array_equal(fitted[TREATED, "y"], [[0, 0, 0, 1]])
-    assert slopes(moments, Formula()) == {}
-
-
 def test_a_row_takes_no_part_in_its_own_prediction() -> None:
     """The outcome of a row changes the predictions of the other folds, but not its own."""
     rng = np.random.default_rng(0)
@@ -126,10 +100,3 @@ def test_a_row_takes_no_part_in_its_own_prediction() -> None:
     apart = predicted(moved) != predicted(outcome)
     assert not apart[7]
     assert apart.sum() > 300 / FOLDS / 2
-
-
-def test_an_arm_without_rows_is_predicted_by_the_mean() -> None:
-    outcome = np.arange(9.0)
-    nobody = np.zeros(9, dtype=bool)
-    predicted = cross_fitted(np.zeros((9, 1)), outcome, nobody, np.ones(9), np.random.default_rng(0))
-    np.testing.assert_array_equal(predicted, 4.0)

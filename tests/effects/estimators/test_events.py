@@ -10,7 +10,6 @@ from isonomy.effects.estimators.events import (
     CountGap,
     CountLaw,
     binomial_tails,
-    crossing,
     law_of,
     normal_quantile,
     skewed_tails,
@@ -45,12 +44,6 @@ def test_quantiles_are_exact_in_both_tails() -> None:
     np.testing.assert_allclose(
         normal_quantile(np.array([1e-30, 1.0]), np.array([1.0, 1e-30])), [11.464, -11.464], rtol=1e-3
     )
-
-
-def test_crossings_of_falling_functions() -> None:
-    at = np.array([0.3, 2.0, -5.0, 9.0])
-    root = crossing(lambda x: at**3 - x**3, np.full(4, -4.0), np.full(4, 4.0))
-    np.testing.assert_allclose(root, [0.3, 2.0, -4.0, 4.0], atol=1e-8)
 
 
 def test_two_normal_laws_differ_by_a_normal_law() -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isonomy.effects.estimators import moments as module
 from isonomy.effects.estimators.collapse import (
     COLLAPSES,
     CollapseName,
@@ -24,9 +23,7 @@ from isonomy.effects.estimators.moments import (
     COLUMNS,
     ArmMoments,
     ExperimentRows,
-    draw_moments,
     product,
-    products,
     resample_rows,
 )
 from isonomy.numerics.arrays import FloatArray
@@ -38,35 +35,6 @@ def of_rows(columns: tuple[str, ...], rows: list[list[FloatArray]]) -> ArmMoment
     n = np.array([[float(len(arm)) for arm in group] for group in rows])
     sums = np.array([[arm.sum(0) for arm in group] for group in rows])
     return ArmMoments.from_sums(columns, n, sums, np.array([[arm.T @ arm for arm in group] for group in rows]))
-
-
-def drawn(width: int) -> list[list[FloatArray]]:
-    rng = np.random.default_rng(1)
-    return [[rng.gamma(2.0, size=(size, width)) for size in sizes] for sizes in ((30, 40), (25, 60), (80, 12))]
-
-
-def test_equal_products_have_one_name() -> None:
-    assert product("y", "hf") == product("yf", "h") == "y f h"
-    assert products(("y", "yf")) == ("y", "y f", "y y", "y y f", "y y f f", "y y y")
-    assert product("features[0]") == "features[0]"
-
-
-def test_moments_of_rows() -> None:
-    rows = drawn(2)
-    moments = of_rows(("y", "yf"), rows)
-    assert moments.cov is not None
-    np.testing.assert_allclose(moments.mean[1, 0], rows[1][0].mean(0))
-    np.testing.assert_allclose(moments.cov[2, 1], np.cov(rows[2][1].T), rtol=1e-9)
-
-
-def test_the_rest_is_the_other_groups_pooled() -> None:
-    rows = drawn(2)
-    others = of_rows(("y", "yf"), rows).others(np.ones(3, dtype=bool))
-    pooled = np.concatenate([rows[0][1], rows[2][1]])
-    assert others.cov is not None
-    assert others.n[1, 1] == len(pooled)
-    np.testing.assert_allclose(others.mean[1, 1], pooled.mean(0))
-    np.testing.assert_allclose(others.cov[1, 1], np.cov(pooled.T), rtol=1e-9)
 
 
 def test_a_correction_moves_the_moments_as_it_moves_the_rows() -> None:
@@ -94,32 +62,6 @@ def test_what_rounding_leaves_of_a_constant_is_no_variance() -> None:
     assert (moments.cov == 0).all()
 
 
-def lines() -> ExperimentRows:
-    return ExperimentRows(
-        factors={"y": np.array([1.0, 0.0, 2.5, 1.0]), "f": np.array([2.0, 4.0, 0.5, 1.0])},
-        arm=np.array([0, 0, 1, 1]),
-        kind=np.array([1, 0, 2, 1]),
-        weight=np.array([3.0, 1.0, 1.0, 2.0]),
-        groups=((np.array([0, 0, 1, 0]), 2), (np.array([0, 0, 0, 0]), 1)),
-    )
-
-
-def test_products_of_factors() -> None:
-    np.testing.assert_array_equal(lines().values("yf"), [2.0, 0.0, 1.25, 1.0])
-    np.testing.assert_array_equal(lines().values("y/f"), [0.5, 0.0, 5.0, 1.0])
-    np.testing.assert_array_equal(lines().values("y y"), [1.0, 0.0, 6.25, 1.0])
-
-
-def test_sums_by_hand() -> None:
-    rows = lines()
-    first, second = rows.sums(("y", "yf"), bucket=np.array([0, 1, 0, 0]), buckets=2)
-    assert first.n.shape == (2, 2, 2, 3)
-    assert (first.n[0, 0, 0, 1], first.n[0, 1, 0, 0], first.n[1, 0, 1, 2], first.n[0, 0, 1, 1]) == (3, 1, 1, 2)
-    np.testing.assert_array_equal(first.sums[0, 0, 0, 1], [3.0, 6.0])
-    np.testing.assert_array_equal(first.products[1, 0, 1, 2], [[6.25, 3.125], [3.125, 1.5625]])
-    assert first.n.sum() == second.n.sum() == 7
-
-
 def test_the_skewness_of_a_comparison_of_arms() -> None:
     """One group: the third cumulants of both means add up; equal arms cancel out."""
     rng = np.random.default_rng(0)
@@ -139,16 +81,6 @@ def test_the_skewness_of_a_comparison_of_arms() -> None:
     twice = replace(rows, arm=np.r_[zero[:2_500], zero[:2_500] + 1], factors={"y": np.tile(y[:2_500], 2)})
     (equal,) = twice.sums(("y",))
     assert abs(equal.skewness(np.ones(1))[0]) < 1e-9
-
-
-def test_a_part_is_its_buckets_as_one() -> None:
-    rows = lines()
-    whole, _ = rows.sums(("y", "yf"), bucket=np.array([0, 1, 0, 0]), buckets=2)
-    part = whole.part(np.array([1]))
-    assert part.n.shape[1] == 1
-    assert part.n.sum() == 1
-    np.testing.assert_array_equal(part.moments().mean, whole.moments(np.array([1])).mean)
-    np.testing.assert_array_equal(whole.part(np.array([0, 1])).moments().mean, whole.moments().mean)
 
 
 NAMES = ("y", "yf", "y/f", "f", "h", "hf", "x:a", "x:b")
@@ -203,26 +135,3 @@ def test_cells_and_rows_have_the_same_law(measure: Any, outcome: Any) -> None:
     for q in (0.05, 0.25, 0.5, 0.75, 0.95):
         assert (np.abs(np.quantile(fast, q, axis=0) - np.quantile(slow, q, axis=0)) < 0.31 * sd).all()
     np.testing.assert_allclose(fast.std(0), sd, rtol=4 / np.sqrt(2 * draws) * np.sqrt(2))
-
-
-def test_counts_of_events_are_whole_numbers() -> None:
-    (sums,) = experiment(500, baseline=0.05).sums(("y", "yf"))
-    drawn = sums.resampled(50, np.random.default_rng(0))
-    events = drawn.n * drawn.mean[..., 0]
-    np.testing.assert_allclose(events, np.round(events), atol=1e-9)
-    assert (drawn.n.sum((1, 2)) == 500).all()
-
-
-def test_blocks_do_not_change_the_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    (sums,) = experiment(2_000).sums(("y", "yf"))
-    monkeypatch.setattr(module, "BLOCK", 30)
-    drawn = sums.resampled(7, np.random.default_rng(0))
-    assert drawn.mean.shape == (7, 3, 2, 2)
-    assert (drawn.n.sum((1, 2)) == 2_000).all()
-
-
-def test_resamples_without_a_number_are_left_out() -> None:
-    draws = np.array([[1.0, np.nan], [3.0, 2.0], [5.0, 4.0], [3.0, np.inf]])
-    variance, square = draw_moments(draws)
-    np.testing.assert_allclose(variance, [np.var(draws[:, 0], ddof=1), 2.0])
-    np.testing.assert_allclose(square, [11.0, 10.0])

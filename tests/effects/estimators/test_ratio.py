@@ -7,11 +7,9 @@ import pytest
 
 from isonomy.effects.estimators.errors import (
     Gap,
-    all_groups,
     plain_ratio,
     satterthwaite,
     standardized_rest,
-    total_of_others,
 )
 from isonomy.inference.effect import Fieller
 
@@ -81,29 +79,3 @@ def test_the_standardized_rest_by_hand() -> None:
     assert rest.value[0] == pytest.approx((share @ law.top[1:]) / (share @ law.bottom[1:]))
     between = share @ law.top[1:] ** 2 - (share @ law.top[1:]) ** 2
     assert rest.tt[0] == pytest.approx(share**2 @ law.tt[1:] + between / 900)
-
-
-def test_unusable_groups_take_no_part_in_the_rest() -> None:
-    law, size = ratios(), np.array([100.0, 300.0, 600.0])
-    rest = standardized_rest(law, size, np.array([True, True, False]))
-    assert rest.value[0] == pytest.approx(law.value[1])
-    assert rest.value[2] == pytest.approx((100 * 0.03 - 300 * 0.02) / (100 * 0.1 + 300 * 0.2))
-
-
-def test_no_rest_is_no_number() -> None:
-    law = plain_ratio(np.array([0.1]), np.array([0.01]))
-    assert np.isnan(standardized_rest(law, np.array([10.0]), np.array([True])).value).all()
-    assert np.isnan(gap_of(law, standardized_rest(law, np.array([10.0]), np.array([True]))).root()).all()
-
-
-def test_others() -> None:
-    np.testing.assert_array_equal(
-        total_of_others(np.array([1.0, 2.0, 4.0]), np.array([True, True, False])), [2.0, 1.0, 3.0]
-    )
-
-
-def test_all_groups_as_one() -> None:
-    law, size = ratios(), np.array([100.0, 300.0, 600.0])
-    whole = all_groups(law, size, np.array([True, True, False]))
-    assert whole.value[0] == pytest.approx((100 * 0.03 - 300 * 0.02) / (100 * 0.1 + 300 * 0.2))
-    assert whole.value.shape == (1,)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import isonomy as iso
-from isonomy.errors import UsageError
 from isonomy.groups.likelihood.means import LOG, Binary, Linked
 from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
 from isonomy.inference.effect import AgainstBest, every_pair, widest
@@ -77,26 +76,6 @@ def test_groups_without_a_case_and_groups_that_are_too_small() -> None:
     assert (result.ci_low[1], result.ci_high[1] < 0.3) == (0.0, True)
     nothing = {"p": np.zeros(60, dtype=int), "g": np.repeat(["a", "b", "c"], 20)}
     assert {str(s) for s in iso.flag(nothing, **RATE, reference="highest", scale="ratio").status} == {"zero_baseline"}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"reference": "highest", "null": iso.null(side="greater")},
-            "is not allowed with reference='highest', beyond which no group lies; use side='less'",
-        ),
-        (
-            {"reference": "lowest", "method": "published"},
-            "method: 'published' is not available with reference='lowest', an estimated choice",
-        ),
-        ({"reference": "best"}, "reference: 'best' is not allowed"),
-    ],
-    ids=str,
-)
-def test_what_the_best_cannot_be_asked(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        iso.flag(TABLE, **RATE, **options)
 
 
 @pytest.mark.parametrize("tables", [100, pytest.param(300, marks=pytest.mark.validity)])

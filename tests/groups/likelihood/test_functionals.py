@@ -107,18 +107,6 @@ def test_groups_with_one_class_are_not_estimated() -> None:
     assert [str(status) for status in result.status] == ["ok", "unsupported"]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"method": iso.likelihood("el", "bartlett")}, {"scale": "odds_ratio"}, {"reference": iso.Estimate(0.5, "real")}],
-    ids=str,
-)
-def test_what_they_cannot_be_asked(options: dict[str, Any]) -> None:
-    with pytest.raises(UsageError):
-        iso.flag(TABLE, metric="f1", outcome="y", prediction="p", groups="g", **options)
-    with pytest.raises(UsageError, match="not a mean over rows"):
-        iso.flag(TABLE, metric="auc", outcome="y", score="s", groups="g", given="p")
-
-
 @pytest.mark.parametrize("options", [{"null": 0.1}, {"method": "eel"}, {"method": "published"}], ids=str)
 def test_what_all_groups_at_once_cannot_be_asked(options: dict[str, Any]) -> None:
     argument = next(iter(options))

@@ -9,53 +9,8 @@ import pytest
 
 import isonomy as iso
 from isonomy import errors
-from isonomy.frames import Group, Partition, Sample
 from isonomy.projection import Discerning
-from isonomy.projection.program import criteria as module
-from isonomy.projection.program.criteria import DecisionCells
 from support.tables import decided
-
-RACES = tuple(Group.from_mapping({"race": level}) for level in "abc")
-OLD = (Group((("", "old"),)),)
-
-
-def sample(race: Any, old: Any, **columns: Any) -> Sample:
-    """Rows with a race and, optionally, a named condition."""
-    parts = (Partition(("race",), RACES, np.asarray(race)), Partition(("old",), OLD, np.asarray(old)))
-    return Sample({name: np.asarray(values) for name, values in columns.items()}, None, parts, {}, len(race))
-
-
-@pytest.mark.parametrize("counted", [0, 2**22])
-def test_codes_come_apart_again(counted: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With counting and with sorting."""
-    monkeypatch.setattr(module, "CODES", counted)
-    rng = np.random.default_rng(0)
-    race, old = rng.integers(0, 3, 500), rng.integers(-1, 1, 500)
-    outcome, selected = rng.integers(0, 2, 500), rng.integers(0, 2, 500)
-    u = rng.choice([0.5, 2.0], 500)
-    rows = sample(race, old, outcome=outcome, prediction=selected, **{"u score": u})
-    cells = DecisionCells(rows, ["score"])
-    cell = cells.lines
-    assert (cells.locate(rows) == cell).all()
-    assert cells.rows == 500
-    assert (cells.codes[0][cell] == race).all()
-    assert (cells.codes[1][cell] == old).all()
-    assert cells.outcome is not None
-    assert (cells.outcome[cell] == outcome).all()
-    assert (cells.selected[cell] == selected).all()
-    assert (cells.u[cell, 0] == u).all()
-    assert (cells.side[cell] == 2 * selected - 1).all()
-
-
-def test_names_of_cells() -> None:
-    row = sample([2], [-1], outcome=[0], prediction=[1])
-    assert DecisionCells(row).names == ["race=c & not old"]
-    columns = {"prediction": np.array([1]), "u women": np.array([1.0]), "u men": np.array([0.0])}
-    row = Sample(columns, None, (), {}, 1)
-    cells = DecisionCells(row, ["women", "men"])
-    assert cells.names == ["women=1 & men=0"]
-    assert cells.outcome is None
-
 
 ROLES: dict[str, Any] = {"outcome": "y", "prediction": "c"}
 SCORE: dict[str, Any] = ROLES | {"score": "score", "threshold": 0.2}

@@ -22,7 +22,6 @@ from isonomy.frames import open_source
 from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.status import Status
 from isonomy.projection import distances, estimators
-from isonomy.projection.program.distances import DUAL
 from support.movement import listed
 from support.tables import decided
 
@@ -31,15 +30,6 @@ from support.tables import decided
 def test_names_are_a_sequence_of_names(names: Any) -> None:
     with pytest.raises(UsageError, match=r"features: .* is not allowed; give a list"):
         distances.Linear(names, (1.0, 1.0))
-
-
-def test_an_array_of_names_is_one() -> None:
-    assert distances.Linear(np.array(["a"]), (1.0,)).columns == ("a",)  # type: ignore[arg-type]
-
-
-def test_norms_are_dual() -> None:
-    for norm, dual in DUAL.items():
-        assert 1 / ORDER[norm] + 1 / dual == pytest.approx(1.0)
 
 
 def test_a_distance_of_ones_own_needs_columns_and_values() -> None:

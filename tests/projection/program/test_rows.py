@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from isonomy.frames import Group, Partition, Sample
 from isonomy.numerics.arrays import FloatArray, IntArray
 from isonomy.projection.program.criteria import DecisionCells
-from isonomy.projection.program.solve import SingleRows, SortedRows, fractions, smallest
+from isonomy.projection.program.solve import SingleRows, SortedRows, fractions
 from isonomy.projection.read import MeasuredArrays, robust, smooth
 
 
@@ -41,12 +40,6 @@ def test_the_nearest_flip_first_and_the_last_in_part() -> None:
     assert fractions(distance, group, np.array([3.0, 0.5]), weight).tolist() == [0.0, 1.0, 0.25, 0.0, 0.5]
 
 
-def test_the_smallest_and_their_ties() -> None:
-    values = np.array([3.0, 1.0, 2.0, 1.0, 5.0, 4.0, 6.0, 7.0])
-    assert set(smallest(values, 1)) == {1, 3}
-    assert smallest(values, 8).size == 8
-
-
 def drawn(distance: FloatArray) -> tuple[MeasuredArrays, FloatArray]:
     rng = np.random.default_rng(1)
     decision, outcome = rng.integers(0, 2, distance.size), rng.integers(0, 2, distance.size)
@@ -55,22 +48,6 @@ def drawn(distance: FloatArray) -> tuple[MeasuredArrays, FloatArray]:
     sample = Sample({"outcome": outcome, "prediction": decision}, None, (partition,), {}, distance.size)
     cells = DecisionCells(sample)
     return MeasuredArrays(distance, cells.lines, cells), np.where(decision == 1, distance, -distance)
-
-
-def test_sums_at_the_boundary() -> None:
-    rows, _ = drawn(np.random.default_rng(0).exponential(size=2_000))
-    kernel, near, _, tie = rows.boundary(0.3)
-    assert rows.cells.count.size == 8
-    assert near.sum() == (rows.distance <= 0.3).sum()
-    assert kernel.sum() == pytest.approx(stats.norm.pdf(rows.distance / 0.3).sum(), rel=1e-12)
-    assert tie == 0.0
-
-
-def test_ties_are_told_apart_by_the_side_they_are_on() -> None:
-    rows, signed = drawn(np.full(100, 0.1))
-    n = np.array([(signed > 0).sum(), (signed < 0).sum()], dtype=float)
-    assert rows.boundary(1.0)[3] == pytest.approx((n**2).sum() / 100 - 1)
-    assert rows.boundary(0.01)[3] == 0.0
 
 
 def test_the_spread_is_the_smaller_of_two() -> None:
@@ -103,11 +80,6 @@ def test_rows_fill_the_steps_whichever_side_the_threshold_is_on(threshold: float
         here = np.sort(distance[cell == side])
         assert here == pytest.approx((np.arange(90) + 0.5) * 0.3 / 90)
     assert mass.sum() == 180
-
-
-def test_rows_that_cannot_move_stay() -> None:
-    distance, _, mass = places([0.1, 0.2, 0.3, np.inf], [0.0, 0.1, 0.2])
-    assert mass[np.isinf(distance)].tolist() == [30.0]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from isonomy.inference.effect import Wald
 from isonomy.numerics.tails import t_as_rare
 from isonomy.scores import predictive_parity
 from isonomy.scores.smoothing.comparisons import (
-    CHECKPOINTS,
     Pooled,
     Walk,
     intervals,
@@ -51,23 +50,6 @@ def test_the_bound_is_above_the_law() -> None:
     for quantile in (0.95, 0.99):
         statistic = float(np.quantile(ranges, quantile))
         assert 1 - quantile <= one.bound(statistic, np.eye(10)) <= 25 * (1 - quantile)
-
-
-def test_sums_are_those_of_the_rows() -> None:
-    rng = np.random.default_rng(1)
-    n = 2_000
-    s, g = (rng.integers(0, BINS, n) + 0.5) / BINS, rng.integers(0, 2, n)
-    y = (rng.random(n) < s).astype(float)
-    moments = moments_of(g, 2, s, y, np.ones(n))
-    pooled = Pooled(moments.site, np.full(BINS, 0.5))
-    one = walk(moments, (0, 1), pooled)
-    assert one.known
-    assert one.step.size == CHECKPOINTS
-    marks = np.where(g == 0, 0.5, -0.5) * (y - s)
-    assert one.step.sum() == pytest.approx(marks.sum())
-    assert one.allowed.sum() == pytest.approx(n / 4)
-    own = moments.covariance(dict(enumerate(one.functionals)))
-    assert np.trace(own) == pytest.approx((marks**2).sum())
 
 
 def test_sums_are_those_of_the_rows_in_a_range() -> None:
