@@ -376,19 +376,14 @@ def test_people_who_return_have_wider_intervals() -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "highest": ({"reference": "highest"}, "reference: 'highest' is not allowed in monitor; the best group may change"),
-    "weight": ({"weight": "x"}, "weight: not allowed in monitor"),
-    "ratio": ({"scale": "ratio", "tolerance": 2.0}, "tolerance: 2.0 is not allowed for scale='ratio'"),
     "odds": ({"scale": "odds_ratio"}, "scale: 'odds_ratio' is not available with method='mixture'"),
     "exact": ({"method": "exact"}, "scale: 'difference' is not available with method='exact'"),
-    "people": ({"scale": "ratio", "cluster": "person"}, "scale: 'ratio' is not available with cluster"),
     "rate": ({"reference": 3.0}, "reference: 3.0 cannot be a rate"),
     "numbers": (
         {"metric": iso.Metric("x", value=iso.col("x")), "scale": "ratio"},
         "scale: 'ratio' is not available with",
     ),
     "auc": ({"metric": "auc", "score": "x", "outcome": "good"}, "is not a mean over rows"),
-    "percent": ({"tolerance": 5.0}, "tolerance: 5.0 is not allowed for a rate"),
     "run_length": ({"run_length": 100}, "run_length: it has moved; write method=iso.mixture(run_length=100)."),
     "center": ({"scale": "ratio", "method": iso.mixture(center=-1.0)}, "center: -1.0 is not allowed for scale='ratio'"),
 }

@@ -231,7 +231,6 @@ def test_platt_is_logistic_regression_by_group() -> None:
         ({"bins": 0}, UsageError),
         ({"bandwidth": -1.0}, UsageError),
         ({"min_size": "many"}, UsageError),
-        ({"groups": "g", "onto": {"h": "a"}}, UsageError),
         ({"score_column": "nope"}, UnknownColumn),
         ({"groups": ["nope"]}, UnknownColumn),
         ({"score_column": 9}, UsageError),
@@ -393,20 +392,6 @@ def test_the_default_has_the_smaller_error() -> None:
         errors[method] = float(np.sqrt(np.mean((model.predict(s) - p) ** 2)))
     assert GroupCalibrator().method == "near_unbiased"
     assert errors["near_unbiased"] < 0.02 < errors["published"]
-
-
-@pytest.mark.parametrize(
-    ("make", "name", "place"),
-    [
-        (GroupCalibrator, "group_columns", "groups="),
-        (GroupCalibrator, "smoother", 'method="published"'),
-        (GroupThresholds, "user_column", "user="),
-        (MultiObjectiveCalibrator, "score_columns", "scores="),
-    ],
-)
-def test_parameters_of_earlier_versions_are_refused_with_their_new_place(make: Any, name: str, place: str) -> None:
-    with pytest.raises(UsageError, match=f"^{name}: it has moved; write {place}"):
-        make(**{name: "x"})
 
 
 @pytest.mark.parametrize("make", [GroupCalibrator, MultiObjectiveCalibrator])

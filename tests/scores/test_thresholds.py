@@ -13,7 +13,7 @@ import pytest
 
 import isonomy as iso
 from isonomy import Labels, from_json, open_source
-from isonomy.errors import EmptyFrame, MissingRole, NotBinary, NotEnoughData, UnknownOption, UsageError
+from isonomy.errors import NotEnoughData, UnknownOption, UsageError
 from isonomy.results.theme import specification
 from isonomy.scores import equalize_thresholds, marginal_outcomes, predictive_parity
 from support.tables import margins, rated, rising, scored
@@ -454,16 +454,8 @@ def test_thresholds_refuse() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"target": "recall"}, UnknownOption, "target"),
-        ({"target": "tpr", "outcome": None}, MissingRole, "outcome: needed for target='tpr'"),
-        ({"target": "tpr", "bandwidth": 0.1}, UsageError, "bandwidth: 0.1 has no effect"),
-        ({"target": "tpr", "level": "aggregate"}, UsageError, "level: 'aggregate' has no effect"),
-        ({"randomize": True}, UsageError, "a lottery has no margin"),
-        ({"target": "tpr", "direction": "raise", "capacity": 0.2}, UsageError, "capacity: .* cannot keep a rate"),
         ({"capacity": 1.5}, UsageError, "capacity"),
-        ({"threshold": 2.0, "target": "tpr"}, EmptyFrame, "threshold: no row has a score of 2 or more"),
         ({"threshold": -1.0, "target": "tpr"}, UsageError, "threshold: every score reaches -1.0"),
-        ({"outcome": "s", "target": "tpr"}, NotBinary, "outcome: column 's' has values that are neither 0 nor 1"),
     ],
 )
 def test_thresholds_say_what_is_wrong(options: dict[str, Any], error: type[Exception], words: str) -> None:

@@ -404,7 +404,6 @@ def test_immutable_features_stay_and_costs_are_paid(norm: Any) -> None:
         ({"costs": {"z": 1.0}}, "costs: 'z'"),
         ({"costs": {"x": 0.0}}, "costs: 0.0"),
         ({"costs": 2.0}, "costs: 2.0"),
-        ({"immutable": ("x",)}, "features that can change have the norm 0"),
         ({"costs": {"x": 1e-309}}, "have the norm inf"),
     ],
 )

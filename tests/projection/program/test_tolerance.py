@@ -42,8 +42,6 @@ def test_limits(tolerance: Any, low: list[float], high: list[float]) -> None:
 @pytest.mark.parametrize(
     ("tolerance", "error", "message"),
     [
-        ({}, errors.UsageError, "empty mapping"),
-        ({"tpr": 5}, errors.UsageError, "written 0.05"),
         ({"tpr": -1}, errors.UsageError, "tolerance: .* is not allowed"),
         ({"group=b": {"c": {"d": {"e": 1}}}}, errors.UsageError, "tolerance"),
         ({"group=z": 0.1}, errors.UnknownOption, "tolerance: 'group=z'"),
