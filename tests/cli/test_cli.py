@@ -66,6 +66,8 @@ def test_audit_writes_its_files_where_the_file_says(folder: Path, run: Run) -> N
     assert "Report: isonomy-report/report.html" in done.output
     assert "1 question was tested" in done.output
     assert "Exit code" not in done.output
+    assert "\x1b" not in done.output
+    assert done.stderr == ""  # no progress if it is not a terminal
 
 
 def test_output_and_resume(folder: Path, run: Run) -> None:

@@ -189,15 +189,9 @@ def test_the_same_on_every_engine(engine: str) -> None:
     [
         ({"A": "a"}, {}, "at least two"),
         ({"A": "a", "B": "nothing"}, {}, "no column 'nothing'"),
-        (
-            MODELS,
-            {"metric": ["tpr", "auc"]},
-            "need prediction and score; give 'A' as {'prediction': ..., 'score': ...}",
-        ),
         (MODELS, {"metric": iso.Metric("m", value=iso.col("a"))}, "does not say which columns are a model's"),
         (MODELS, {"metric": "tprs"}, "Did you mean 'tpr'"),
         (MODELS, {"reference": {"g": "nobody"}}, "no row has g=nobody"),
-        (MODELS, {"outcome": None}, "outcome: the metric 'tpr' needs it"),
     ],
 )
 def test_refusals(models: Any, options: dict[str, Any], message: str) -> None:

@@ -96,7 +96,7 @@ scored("protected", fairness=iso.protected("b"))
 scored("protected/lower", fairness=iso.protected({"group": "b"}, disadvantage="lower"))
 ready("protected/higher", accuracy="accuracy", fairness=iso.protected("group=b", "fpr", "higher"))
 scored("alpha", alpha=0.2)
-scored("min_size", min_size=20)
+scored("min_size", min_size=20, missing="raise", missing_group="raise")
 scored("tried", tried=[{"what": "a linear rule", "seed": 7, "date": "2025-03-01"}])
 
 # Methods.
@@ -163,7 +163,6 @@ ready(
     missing_group="drop",
 )
 ready("missing/level", tables.without(TABLE, "group"), accuracy="accuracy", missing_group="level")
-ready("missing/raise", accuracy="accuracy", missing="raise", missing_group="raise")
 ready(
     "labels",
     Late(

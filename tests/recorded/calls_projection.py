@@ -117,7 +117,7 @@ project("method/published/lower", method="published", tolerance={"below": 0.05},
 project("curve", method=iso.corrected(curve=True), groups="sex", then=lambda result: [result, result.curve])
 project("curve/upper", method=iso.corrected(curve=True), tolerance={"above": 0.0})
 project("whole", groups="sex", then=lambda result: [result, result.moved_rows(whole=True)])
-project("alpha", alpha=0.2)
+project("alpha", alpha=0.2, missing="raise", missing_group="raise")
 project("count", count="count")
 project("weight", weight="weight")
 project("cluster", cluster="household")
@@ -132,7 +132,6 @@ project(
 )
 project("missing/drop", GAPS, missing="drop", missing_group="drop")
 project("missing/level", GAPS, missing="drop", missing_group="level")
-project("missing/raise", missing="raise", missing_group="raise")
 project(
     "labels",
     Late(

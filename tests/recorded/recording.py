@@ -23,7 +23,24 @@ ANSWERS = Path(__file__).parent / "answers"
 RELATIVE, ABSOLUTE = 1e-10, 1e-13
 MOST = 120  # entries of an array, or rows of a frame; longer ones are thinned, and their sums are recorded
 # Options that change numbers but not the kind of chart.
-ALIKE = ("alpha", "engine", "missing", "count", "level", "role", "rng", "power", "min_size", "bandwidth", "correction")
+ALIKE = (
+    *("adjust", "alpha", "bandwidth", "baseline", "budget", "center", "cluster", "condition", "correction", "count"),
+    *(
+        "cut",
+        "engine",
+        "estimator",
+        "features",
+        "form",
+        "level",
+        "min_size",
+        "missing",
+        "most",
+        "positive",
+        "power",
+        "progress",
+    ),
+    *("profit", "propensity", "rng", "role", "search", "weight", "where", "words"),
+)
 REFUSES = "/refuses/"  # in the name of a call that raises
 
 Thunk = Callable[[], Any]
