@@ -14,6 +14,7 @@ from isonomy.errors import ConfigError
 from isonomy.report import Decided
 from support.fakes import AUDIT
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
 CHOICE = 'decided = {by = "Model Risk Committee", on = 2026-01-15, why = "smaller gaps do not matter"}\n'
 COMMITTEE = Decided("Model Risk Committee", "2026-01-15", "smaller gaps do not matter")
 

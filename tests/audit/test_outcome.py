@@ -72,6 +72,7 @@ def test_exit_codes_of_verdicts(
     assert audit(table, [FLAG], fail_on=fail_on).run().exit_code == code
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_results_json_comes_back(table: pl.DataFrame, audit: MakeAudit, tmp_path: Path) -> None:
     done = audit(table).run(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith(".")) == sorted(FILES)
@@ -97,6 +98,7 @@ def test_tables_in_json_have_words_for_what_is_no_number() -> None:
     assert stored["tests"][0]["table"]["status"] == ["ok"] * 3
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_no_group_large_enough_is_bad_data(table: pl.DataFrame, audit: MakeAudit, tmp_path: Path) -> None:
     alone = table.with_columns(pl.int_range(pl.len()).alias("id"))
     tests = [{"kind": "flag", "metric": "tpr", "groups": ["id"]}, {"kind": "flag", "metric": "tpr", "id": "race"}]
@@ -248,6 +250,7 @@ def _values() -> set[str]:
     return {f"{value:.12g}" for values in real for value in values.tolist()} - {"0", "1"}
 
 
+@pytest.mark.xdist_group("planted")  # the audit is run in one worker
 def test_no_number_of_a_single_row_is_in_any_output(outputs: dict[str, str]) -> None:
     known = _values()
     assert {"report.html", "results.json", "summary.md", "junit.xml"} <= set(outputs)
@@ -256,11 +259,13 @@ def test_no_number_of_a_single_row_is_in_any_output(outputs: dict[str, str]) -> 
         assert not decimals & known, f"{name}: {sorted(decimals & known)[:5]}"
 
 
+@pytest.mark.xdist_group("planted")
 def test_no_user_is_named_in_any_output(outputs: dict[str, str]) -> None:
     for name, text in outputs.items():
         assert "-secret" not in text, name
 
 
+@pytest.mark.xdist_group("planted")
 def test_the_test_would_find_a_planted_value(outputs: dict[str, str]) -> None:
     text = outputs["results.json"] + json.dumps(float(planted()["amount"][7]))
     decimals = {f"{float(number):.12g}" for number in NUMBER.findall(text)}

@@ -77,8 +77,9 @@ def test_another_score_is_neither_a_factor_nor_a_feature(tmp_path: Path) -> None
     assert not any("risk_score" in line for line in proposed)
 
 
-@pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("name", "kind"), [*((name, "csv") for name in TABLES), ("booleans", "parquet"), ("missing", "parquet")]
+)
 def test_the_file_runs_as_it_is(name: str, kind: str, tmp_path: Path) -> None:
     started(TABLES[name], tmp_path, kind)
     audit = Audit.from_toml(tmp_path / "audit.toml")

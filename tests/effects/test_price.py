@@ -144,8 +144,10 @@ GROUPINGS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", GROUPINGS)
-@pytest.mark.parametrize("design", [{}, {"weight": "one"}, {"cluster": "who"}])
+@pytest.mark.parametrize(
+    ("name", "design"),
+    [*((name, {}) for name in GROUPINGS), ("depth", {"weight": "one"}), ("conditions", {"cluster": "who"})],
+)
 def test_bias_left_is_that_of_all_groups(name: str, design: dict[str, Any]) -> None:
     """As in `treatment_bias`, column by column; the ranking does not depend on the grouping."""
     made, (groups, depth) = intersections(), GROUPINGS[name]
