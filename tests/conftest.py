@@ -73,6 +73,12 @@ def spark() -> Iterator[Any]:
     session.stop()
 
 
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skip the charts, which take most of the time and are tested elsewhere."""
+    monkeypatch.setattr("isonomy.report.layout.chart", lambda result: (None, ""))
+
+
 @pytest.fixture(params=[*engines.ENGINES, "parquet", "csv", pytest.param("spark", marks=pytest.mark.spark)])
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> engines.Engine:
     """A function that puts a mapping of arrays into one engine; the test runs once per engine."""

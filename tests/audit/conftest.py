@@ -11,7 +11,6 @@ import pytest
 
 import isonomy as iso
 from isonomy.audit import Audit
-from isonomy.report import layout
 
 COLUMNS = {"outcome": "outcome", "prediction": "prediction", "score": "score", "groups": ["race"]}
 TESTS: list[dict[str, Any]] = [
@@ -100,9 +99,3 @@ def audit() -> Callable[..., Audit]:
         return Audit.from_dict(config, data=table, folder=folder)
 
     return of
-
-
-@pytest.fixture
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Skip the charts, which take most of the time and are tested elsewhere."""
-    monkeypatch.setattr(layout, "chart", lambda result: (None, ""))

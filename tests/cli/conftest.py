@@ -11,14 +11,12 @@ from typer.testing import CliRunner
 
 import isonomy
 from isonomy.cli import app
-from isonomy.report import layout
 from support.fakes import AUDIT
 
 
 @pytest.fixture(autouse=True)
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Skip the charts, which take most of the time and are not tested here."""
-    monkeypatch.setattr(layout, "chart", lambda result: (None, ""))
+def without_pictures(no_pictures: None) -> None:
+    """Every command."""
 
 
 @pytest.fixture

@@ -330,11 +330,14 @@ ASSUMPTIONS: dict[str, dict[str, Any]] = {
 
 
 DESIGNS = {"rows": {}, "design": {"weight": "w", "cluster": "person"}, "count": {"count": "n"}}
-CASES = [("bracket", design) for design in DESIGNS] + [(name, "rows") for name in ASSUMPTIONS if name != "bracket"]
+CASES = [
+    *(("duckdb", "bracket", design) for design in DESIGNS),
+    *(("duckdb", name, "rows") for name in ASSUMPTIONS if name != "bracket"),
+    *((engine, "bracket", design) for engine in ("polars-lazy", "pandas", "ibis") for design in ("rows", "design")),
+]
 
 
-@pytest.mark.parametrize("engine", ["polars-lazy", "pandas", "duckdb", "ibis"])
-@pytest.mark.parametrize(("assumption", "design"), CASES)
+@pytest.mark.parametrize(("engine", "assumption", "design"), CASES)
 def test_every_engine_gives_the_same_numbers(engine: str, assumption: str, design: str) -> None:
     groups, options = proxy(**ASSUMPTIONS[assumption]), DESIGNS[design]
     here = expected(flag, TABLE, groups=groups, **options)

@@ -204,6 +204,7 @@ def audited(tmp_path: Path, **test: Any) -> tuple[AuditResult, str]:
     return done, (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_an_audit_adds_the_table(tmp_path: Path) -> None:
     plain, without = audited(tmp_path / "plain")
     done, page = audited(tmp_path / "more", shrunk=True)
@@ -218,6 +219,7 @@ def test_an_audit_adds_the_table(tmp_path: Path) -> None:
     assert "Estimates drawn together" in (tmp_path / "again" / "report.html").read_text()
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_an_audit_says_why_there_is_no_table(tmp_path: Path) -> None:
     done, page = audited(tmp_path, shrunk=True, depth=2)
     assert done.exit_code in (0, 1)

@@ -177,7 +177,6 @@ def test_draws_do_not_depend_on_how_the_rows_came(lender: dict[str, Any], name: 
     assert counted.height < table.height
     shuffled = table.sample(fraction=1, shuffle=True, seed=5)
     for again in (
-        ask(table.reverse(), **options),
         ask(counted, count="n", **options),
         ask(shuffled.to_pandas(), **options),
     ):

@@ -121,10 +121,10 @@ REFERENCES = ["population", "rest", {"race": "a"}, {"sex": "f"}, {"race": "a", "
 def test_no_difference_has_one_p_value_on_every_scale(reference: Any, method: Any) -> None:
     rng = np.random.default_rng(0)
     table = {
-        "p": rng.integers(0, 2, 600),
-        "x": rng.exponential(1.0, 600),
-        "race": rng.choice(["a", "b", "c"], 600),
-        "sex": rng.choice(["f", "m"], 600),
+        "p": rng.integers(0, 2, 240),
+        "x": rng.exponential(1.0, 240),
+        "race": rng.choice(["a", "b", "c"], 240),
+        "sex": rng.choice(["f", "m"], 240),
     }
     rate: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": ["race", "sex"]}
     mean: dict[str, Any] = {"metric": "mean_prediction", "prediction": "x", "groups": ["race", "sex"]}
