@@ -132,12 +132,6 @@ def test_the_same_rows_are_not_compared_by_number() -> None:
     assert done.headline == "The verdict did not change; no number was compared."
 
 
-def test_a_test_of_one_audit_alone_has_no_verdict_that_changed() -> None:
-    assert wording.compared(0, 1, 5, 0, 0) == (
-        "The verdict did not change; no number was compared. 5 tests are in one audit only."
-    )
-
-
 def test_tests_that_were_asked_differently() -> None:
     (change,) = compare(audited(0.3, 1), audited(0.3, 2, tolerance=0.5)).changes
     assert change.moves == ("The options differ (tolerance), so the numbers are not compared.",)

@@ -90,12 +90,6 @@ def test_what_was_set_is_in_the_provenance(place: Path) -> None:
     )
 
 
-def test_a_variable_that_a_setting_replaces_need_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DAY", raising=False)
-    config = parse(FILE, settings=["filters.day=2026-11-12", "title=Tonight"])
-    assert (config.title, config.filters[0].value) == ("Tonight", "2026-11-12")
-
-
 @pytest.mark.parametrize(
     ("setting", "key", "value"),
     [
@@ -211,20 +205,6 @@ def test_dates_may_be_written_in_quotes(place: Path, condition: dict[str, Any], 
     audit = Audit.from_dict(config, folder=place)
     assert audit.validate() == ["day" if condition["column"] == "day" else "at", "ok", "sex"]
     assert audit.run().document.rows == rows
-
-
-def test_quoted_dates_in_roles_groups_and_tests(place: Path) -> None:
-    group = {"name": "late", "where": [{"column": "day", "op": ">", "value": "2026-11-11"}]}
-    config = {
-        "columns": {"prediction": {"column": "day", "equals": "2026-11-12"}, "groups": ["sex", group]},
-        "tests": [
-            {"kind": "flag", "metric": "selection_rate", "filters": [{"column": "day", "value": "2026-11-12"}]},
-            {"kind": "flag", "metric": "selection_rate"},
-        ],
-    }
-    first, second = Audit.from_dict(config | {"data": {"path": "rows.parquet"}}, folder=place).run().results.values()
-    assert first.provenance.rows == 300
-    assert dict(second.to_frame().select("group", "n").iter_rows())["late"] == 300
 
 
 def test_what_is_not_a_date_is_refused(place: Path) -> None:

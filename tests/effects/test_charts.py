@@ -70,15 +70,6 @@ def test_labels_are_text() -> None:
     assert "<script" not in svg
 
 
-def test_evaluation() -> None:
-    made = iso.simulate.uplift(20_000, groups=12, baseline=0.3).columns
-    result = iso.evaluate_corrections(made, **ROLES, method=iso.heldout(2, 10), rng=0)
-    for chart in (result.plot("bias"), result.plot("error"), result.plot("statistic")):
-        assert points(chart) < 5_000
-    assert "<svg" in to_svg(result.plot("statistic"))
-    assert "_repr_html_" in dir(result)
-
-
 def test_nothing_to_draw() -> None:
     made = {
         "group": np.array(["a", "b"]),
@@ -87,11 +78,3 @@ def test_nothing_to_draw() -> None:
         "effect": np.ones(2),
     }
     assert points(iso.treatment_bias(made, **ROLES).plot()) <= 3
-
-
-def test_the_trade_off_has_a_point_for_every_column_and_one_for_none() -> None:
-    made = dict(iso.simulate.uplift(4_000, groups=3, baseline=0.3, measure="difference", error={"b": 0.1}).columns)
-    made["less"] = made["effect"] - 0.1 * (made["group"] == "b")
-    price = iso.price_of_fairness(made, **ROLES, corrected=["less", "effect"], measure="difference")
-    assert "<svg" in to_svg(price.plot("qini"))
-    assert points(price.plot()) < 20

@@ -12,22 +12,10 @@ from isonomy.results import theme
 from support.charts import main_panel
 
 RATE_P: dict[str, Any] = {"metric": "selection_rate", "prediction": "p", "groups": "g"}
-TOGETHER = iso.likelihood(interval="simultaneous")
+
+
 THREE = {"p": np.tile([1, 0, 0], 60), "g": np.repeat(["a", "b", "c"], [80, 80, 20])}
 RATE: dict[str, Any] = {"metric": "selection_rate", "groups": "race", "prediction": "selected"}
-
-
-def test_a_chart_says_what_its_intervals_hold_for() -> None:
-    def title(chart: Any) -> str:
-        return str(main_panel(chart)["title"])
-
-    assert "Simultaneous 95 % intervals" in title(iso.certify(THREE, **RATE_P).plot())
-    assert "Simultaneous 90 % intervals" in title(iso.flag(THREE, method=TOGETHER, alpha=0.1, **RATE_P).plot())
-    bound = iso.likelihood(interval="one-sided")
-    assert "One-sided" in title(iso.flag(THREE, method=bound, null=iso.null(side="less"), **RATE_P).plot())
-    plain = title(iso.flag(THREE, **RATE_P).plot())
-    assert "95 % intervals" in plain
-    assert "imultaneous" not in plain
 
 
 def test_the_chart_shows_the_null(lender: dict[str, Any]) -> None:
@@ -76,29 +64,6 @@ def subtitle(chart: Any) -> list[str]:
     return [] if isinstance(title, str) else list(title["subtitle"])
 
 
-def test_a_chart_says_which_error_rate_its_intervals_and_its_colors_follow() -> None:
-    """Holm shows the difference of a group whose simultaneous interval, of Sidak's level, holds 0."""
-    table = steps(0.3, 0.7, 0.5, 0.537)
-    together = iso.flag(table, method=TOGETHER, adjust="holm", reference=0.5, **RATE_P)
-    flagged = np.array([verdict.value == "violation" for verdict in together.verdicts])
-    crossing = flagged & (together.ci_low < 0) & (together.ci_high > 0)
-    assert crossing.any()
-    assert subtitle(together.plot()) == [
-        "Intervals: 95 % for all groups together.",
-        "Colors: the chance of any false finding is at most 5 % (Holm).",
-        "Where the two disagree, the color is the verdict.",
-    ]
-    apart = iso.flag(table, adjust="bh", reference=0.5, **RATE_P)
-    assert subtitle(apart.plot())[:2] == [
-        "Intervals: 95 % for each group alone.",
-        "Colors: on average at most 5 % of the findings are false (Benjamini and Hochberg).",
-    ]
-    assert subtitle(iso.flag(table, adjust="none", reference=0.5, **RATE_P).plot()) == []
-    assert subtitle(iso.certify(table, reference=0.5, **RATE_P).plot()) == []  # colors are those of the intervals
-    clear = iso.flag(steps(0.3, 0.7, 0.5), reference=0.5, **RATE_P)
-    assert len(subtitle(clear.plot())) == 2  # the two agree
-
-
 def test_hovering_shows_the_p_value_that_the_verdict_rests_on() -> None:
     result = iso.flag(steps(0.3, 0.7, 0.5), **RATE_P)
     chart = result.plot().to_dict()
@@ -109,14 +74,6 @@ def test_hovering_shows_the_p_value_that_the_verdict_rests_on() -> None:
         one["field"] for layer in main_panel(result.plot())["layer"] for one in layer["encoding"].get("tooltip", [])
     ]
     assert "adjusted p-value" in tooltips
-
-
-def test_many_metrics_are_counted_as_pairs() -> None:
-    rng = np.random.default_rng(0)
-    table = {"g": np.repeat(np.arange(45), 20), "y": rng.integers(0, 2, 900), "p": rng.integers(0, 2, 900)}
-    result = iso.flag(table, metric="equalized_odds", outcome="y", prediction="p", groups="g", min_size=2)
-    assert "of 90 group-metric pairs" in str(main_panel(result.plot())["title"])
-    assert result.findings()[0].startswith("None of 90 group-metric pairs was shown to differ")
 
 
 CROSSED = {

@@ -22,7 +22,7 @@ from studies import (
     thresholds,
     weights,
 )
-from studies.lines import Asked, Line, Page, Run, Section, at_most, each, main, nominal, published, rejected, replace
+from studies.lines import Asked, Line, Page, Run, Section, at_most, each, main, nominal, published, replace
 
 STUDIES = (groups, impact, comparable, shrunk, models, projection, alternatives, effects, scores, thresholds, weights)
 PAGES = [study.PAGE for study in STUDIES]
@@ -89,21 +89,6 @@ def test_more_tables_go_on_where_fewer_ended() -> None:
     assert few == more[:50]
 
 
-def test_one_simulation_may_fill_several_lines() -> None:
-    run = Run((Line(("a",)), Line(("b",))), lambda rng, tables: np.tile([1.0, 2.0, 3.0, 4.0], (tables, 1)), 10)
-    assert run.measure() == [(1.0, 2.0), (3.0, 4.0)]
-
-
-def test_missed_lines_are_told() -> None:
-    assert not NULL.missed(200)
-    assert len(OTHER.missed(50)) == 1
-    assert "(missed)" in OTHER.missed(50)[0]
-
-
-def test_a_p_value_rejects_at_alpha_and_nan_never_does() -> None:
-    assert rejected([0.05, 0.0500001, float("nan"), 0.0]).tolist() == [1, 0, 0, 1]
-
-
 # Pages
 
 
@@ -137,18 +122,6 @@ def test_only_the_row_that_was_run_is_replaced() -> None:
     assert replace(text, section(), ("null", "10", "at most 0.065", "0.0400", "2,000")) == TEXT
 
 
-def test_a_new_row_is_added_at_the_end_of_its_table() -> None:
-    text = replace(TEXT, section(), ("new", "10", "", "0.050", "1,000"))
-    assert text == TEXT.replace("0.0410 | 2,000 |\n", "0.0410 | 2,000 |\n| new | 10 |  | 0.050 | 1,000 |\n")
-
-
-def test_a_new_section_is_added_at_the_end_of_the_page() -> None:
-    new = changed(section(), title="Coverage")
-    text = replace(TEXT, new, ("new", "10", "", "0.050", "1,000"))
-    assert text.startswith(TEXT)
-    assert text.endswith("| new | 10 |  | 0.050 | 1,000 |\n")
-
-
 def test_a_table_with_other_columns_is_left_alone() -> None:
     with pytest.raises(ValueError, match="no table with the columns"):
         replace(TEXT, changed(section(), measured=("covered",)), ("null", "10", "", "0.9", "10"))
@@ -178,12 +151,6 @@ def test_a_quick_look_writes_nothing(page: Page, capsys: pytest.CaptureFixture[s
     assert "| null | 10 | at most 0.196 |" in told
     assert "(missed)" in told
     assert "missed their target: 1" in told
-
-
-def test_lines_can_be_listed(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
-    main(page, ["--list"])
-    assert capsys.readouterr().out == "Size: null, 10\nSize: other, 10\n"
-    assert page.path.read_text() == TEXT
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
