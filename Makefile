@@ -46,7 +46,7 @@ check: lint types  ## lint and types only
 # The mathematics that several topics share, and every recorded call: most mistakes show here.
 QUICK := tests/recorded tests/numerics tests/inference tests/results tests/test_architecture.py tests/test_options.py
 quick: lint  ## lint and the tests of the edit loop, in less than 90 seconds
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -q $(QUICK)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -q $(QUICK)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -56,13 +56,13 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 fuzz: $(VENV)/.dev  ## hostile calls of every public function, for an hour at most (CALLS=500 SEED=7 looks only)
 	PYTHONPATH=tests $(BIN)/python -m fuzz.sweep $(if $(CALLS),--calls $(CALLS)) $(if $(SEED),--seed $(SEED))
 
 coverage: $(VENV)/.dev  ## the tests again, with the lines they do not reach
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --cov --cov-report=term:skip-covered
 
 studies: $(VENV)/.dev  ## the long simulations: size, power, coverage; writes docs/validity (hours; TABLES=50 looks only)
 	@for study in groups impact comparable discover models shrunk proxies projection alternatives effects scores thresholds weights skewed monitoring; do \

@@ -20,20 +20,38 @@ hypothesis.settings.register_profile("explore", deadline=None, max_examples=500)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+# Tests that need Spark without saying so in their names.
+ON_SPARK = ("engines/test_cluster.py", "frames/test_workers.py")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests of one file run in one worker, which makes what they share once; all tests on Spark share one session.
+
+    The recorded calls are a large part of all tests, so each of their topics counts as a file.
+    """
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file, _, name = nodeid.partition("::")
+            if "spark" in name or file.endswith(ON_SPARK):
+                return "spark"
+            return f"{file}::{name.partition('-')[0]}" if file.endswith("test_recorded.py") else file
+
+    return ByFile(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long simulations run only with ``-m validity``. Spark tests share one worker, and so do browser tests."""
+    """Long simulations run only with ``-m validity``."""
     asked = bool(config.getoption("-m"))
     skip = pytest.mark.skip(reason="a long simulation: pytest -m validity")
     for item in items:
         if item.get_closest_marker("spark"):  # Spark leaves sockets to be closed by the garbage collector
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
             item.add_marker(pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"))
-            item.add_marker(pytest.mark.xdist_group("spark"))  # one session, in one worker
             if "engines" in item.path.parts and not asked:  # a method on Spark takes minutes, not seconds
                 item.add_marker(pytest.mark.skip(reason="a whole method on Spark: make spark"))
-        if item.get_closest_marker("browser"):
-            item.add_marker(pytest.mark.xdist_group("browser"))  # one browser and one audited demo, in one worker
         if item.get_closest_marker("validity") and not asked:
             item.add_marker(skip)
         if item.get_closest_marker("install") and not asked:

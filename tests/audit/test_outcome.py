@@ -250,7 +250,6 @@ def _values() -> set[str]:
     return {f"{value:.12g}" for values in real for value in values.tolist()} - {"0", "1"}
 
 
-@pytest.mark.xdist_group("planted")  # the audit is run in one worker
 def test_no_number_of_a_single_row_is_in_any_output(outputs: dict[str, str]) -> None:
     known = _values()
     assert {"report.html", "results.json", "summary.md", "junit.xml"} <= set(outputs)
@@ -259,13 +258,11 @@ def test_no_number_of_a_single_row_is_in_any_output(outputs: dict[str, str]) -> 
         assert not decimals & known, f"{name}: {sorted(decimals & known)[:5]}"
 
 
-@pytest.mark.xdist_group("planted")
 def test_no_user_is_named_in_any_output(outputs: dict[str, str]) -> None:
     for name, text in outputs.items():
         assert "-secret" not in text, name
 
 
-@pytest.mark.xdist_group("planted")
 def test_the_test_would_find_a_planted_value(outputs: dict[str, str]) -> None:
     text = outputs["results.json"] + json.dumps(float(planted()["amount"][7]))
     decimals = {f"{float(number):.12g}" for number in NUMBER.findall(text)}

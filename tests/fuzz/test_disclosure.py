@@ -124,7 +124,6 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> tuple[pl.DataFrame, dic
     return table, texts | {"printed": done.output}
 
 
-@pytest.mark.xdist_group("disclosure")  # the audit is run in one worker
 def test_no_value_of_a_person_is_in_any_file(outputs: tuple[pl.DataFrame, dict[str, str]]) -> None:
     table, texts = outputs
     values = {f"{value:.9f}".rstrip("0") for name in ("s", "v", "f") for value in table[name].to_list()}
@@ -135,7 +134,6 @@ def test_no_value_of_a_person_is_in_any_file(outputs: tuple[pl.DataFrame, dict[s
         assert not shown & planted, (name, shown & planted)
 
 
-@pytest.mark.xdist_group("disclosure")
 def test_no_count_or_rate_of_a_withheld_group_is_stored(outputs: tuple[pl.DataFrame, dict[str, str]]) -> None:
     table, texts = outputs
     small = table.filter(pl.col("g") == "d")
@@ -169,7 +167,6 @@ def test_clusters_are_not_told_beside_a_withheld_group() -> None:
     assert result.published(2).provenance.clusters == result.provenance.clusters
 
 
-@pytest.mark.xdist_group("disclosure")
 def test_no_withheld_group_stands_alone(outputs: tuple[pl.DataFrame, dict[str, str]]) -> None:
     """If another group is withheld too, subtraction from the total gives only their sum."""
     _, texts = outputs
@@ -361,7 +358,6 @@ def test_composite_scores_withhold_small_groups() -> None:
     assert np.isfinite(result.disparity[~told]).any()
 
 
-@pytest.mark.xdist_group("disclosure")
 def test_numbers_of_all_groups_together_are_withheld_with_any_of_them(
     outputs: tuple[pl.DataFrame, dict[str, str]],
 ) -> None:

@@ -18,14 +18,7 @@ from recorded import calls_audit, recording
 from recorded.recording import Call
 from recorded.topics import TOPICS
 
-# The calls of the audit share two audits, so they run in one worker.
-CASES = [
-    pytest.param(
-        topic, name, id=f"{topic}-{name}", marks=[pytest.mark.xdist_group("audit")] if topic == "audit" else []
-    )
-    for topic, calls in TOPICS.items()
-    for name in calls
-]
+CASES = [pytest.param(topic, name, id=f"{topic}-{name}") for topic, calls in TOPICS.items() for name in calls]
 # Options whose words are listed in the schema of the audit file, not in an annotation.
 WORDS = ("metric", "accuracy", "fairness", "rule")
 # Words that another function accepts and this one refuses.
