@@ -405,8 +405,9 @@ def trend_test(
 
 # ---- bands
 
-# Differences at neighboring scores are almost one number, and the square root of their correlation, which is singular up
-# to rounding, moves by 1e-11 with the order in which a processor adds. This much variance for each alone determines it.
+# Differences at neighboring scores are almost one number, and the square root of their correlation, which is singular
+# up to rounding, moves by 1e-11 with the order in which a processor adds. This much variance for each alone
+# determines it.
 SEPARATE = 1e-6
 Adjustment = Literal["sup-t", "bonferroni", "holm", "none"]
 Test = Literal["points", "walk", "trend", "all"]
