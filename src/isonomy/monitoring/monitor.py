@@ -141,24 +141,15 @@ def monitor(
     """Over all batches so far, which groups are treated differently, and did a difference begin?
 
     Verdicts, p-values and intervals are valid at any time: the probability that the monitor ever, at any look, shows a
-    difference that is not there is at most ``alpha`` for all groups together. Batches are strata, as in `isonomy.flag`
-    with ``given``: a group is compared with its reference in the same batch. `isonomy.Monitor` counts batch by batch,
-    with the same numbers.
+    difference that is not there is at most ``alpha`` for all groups together. A group is compared with its reference in
+    the same batch. `isonomy.Monitor` counts batch by batch, with the same numbers.
 
     Parameters
     ----------
-    data : frame, mapping or path
-        Any table, as in `isonomy.flag`.
-    metric : str, Metric or sequence of these
-        As in `isonomy.flag`; metrics that are means over rows.
-    groups : str, cut, where or sequence of these
-        The columns, cuts and conditions that form the groups.
+    data, metric, groups, outcome, prediction, score, positive, better, depth, min_size
+        As in `isonomy.flag`. Metrics are means over rows, and groups are known.
     batch : str
         The column that says which batch a row belongs to, such as a week. Batches are taken in the order of its values.
-    outcome, prediction, score : str, optional
-        The columns with these roles, as the metric needs them.
-    positive : str, int, float or bool, optional
-        The label of the outcome and the prediction that counts as 1.
     reference : str, float, mapping or Group, default "rest"
         ``"rest"`` (or ``"population"``, which means the same here), a number, or a group such as ``{"race": "White"}``.
     scale : {"difference", "ratio", "odds_ratio"}, default "difference"
@@ -172,21 +163,13 @@ def monitor(
     adjust : {"holm", "e-bh", "none"}, default "holm"
         The adjustment for the number of groups and metrics. ``"e-bh"`` controls the false discovery rate at any
         stopping time; its flags may be withdrawn later.
-    better : {"higher", "lower"}, optional
-        Which values of the metric are better for the people concerned, as in `isonomy.flag`.
-    depth : int, default 1
-        How many of the columns, cuts and conditions are intersected.
-    min_size : int, default 10
-        Groups with fewer rows that meet the metric's condition are listed, not tested.
     **rows
         count, cluster, missing, missing_group: how rows are read; see `isonomy.RowOptions`. Weights are refused.
 
     Returns
     -------
     MonitorResult
-        ``to_frame()`` has one row per group: group, size, n, estimate, reference, disparity, ci_low, ci_high, pvalue,
-        adjusted_pvalue, verdict, direction, status, evalue, first_shown, alarm, since, evidence, batches and, with a
-        tolerance, batches_needed. ``history()`` has one row per group and batch; ``alarms`` lists the alarms.
+        ``to_frame()`` has one row per group, ``history()`` one per group and batch; ``alarms`` lists the alarms.
 
     Notes
     -----
@@ -952,7 +935,7 @@ class MonitorResult(Evidence):
 
     def ranking(self) -> list[int]:
         order = self.worst_first
-        return [*order, *(j for j in range(len(self.groups)) if j not in order)]
+        return [*order, *sorted({*range(len(self.groups))} - {*order})]
 
     def headline(self) -> str:
         return words.headline(self) if self.answered else Evidence.headline(self)

@@ -13,18 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from isonomy.errors import BadCount, LengthMismatch, UsageError
-from isonomy.numerics.arrays import FloatArray, IntArray
+from isonomy.numerics.arrays import FloatArray
 
 # A cell's binomial draw costs about as much as this many draws of a row (measured: equal between 8 and 24).
 BINOMIAL_COST = 12
-# Keys are counted without a sort when there are at most this many possible ones per row.
-DENSE = 4
 # Memory of the samples drawn at once.
 BLOCK_BYTES = 2**27
-# Mixed-radix keys stay below this, so that int64 never overflows.
-LARGEST_KEY = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,17 +43,15 @@ def collapse(columns: Sequence[npt.ArrayLike], weights: npt.ArrayLike | None = N
     often each row counts; rows with weight 0 are left out.
     """
     arrays = [np.asarray(c, dtype=float) + 0.0 for c in columns]  # -0.0 becomes 0.0, which is the same row
-    mass = None if weights is None else np.asarray(weights, dtype=float)
-    if len({a.shape for a in arrays} | ({mass.shape} if mass is not None else set())) != 1:
+    mass = np.ones(arrays[0].shape) if weights is None else np.asarray(weights, dtype=float)
+    if len({a.shape for a in (*arrays, mass)}) != 1:
         raise LengthMismatch("columns and weights of cells differ in length.")
-    if mass is not None:
-        if not np.all(mass >= 0):
-            raise BadCount("weights: negative or missing numbers are not allowed.")
-        keep = mass > 0
-        if not keep.all():
-            arrays, mass = [a[keep] for a in arrays], mass[keep]
-    member, counts = _identify(arrays, mass)
-    return Cells(np.stack([a[member] for a in arrays], axis=1), counts)
+    if not np.all(mass >= 0):
+        raise BadCount("weights: negative or missing numbers are not allowed.")
+    lines = pl.DataFrame([*arrays, mass])
+    *names, last = lines.columns
+    cells = lines.filter(pl.col(last) > 0).group_by(names).agg(pl.col(last).sum()).sort(names)
+    return Cells(cells.select(names).to_numpy(order="c"), cells[last].to_numpy())
 
 
 def bootstrap_sums(cells: Cells, resamples: int, rng: np.random.Generator) -> FloatArray:
@@ -106,43 +101,6 @@ def resampled_pvalues(statistics: npt.ArrayLike, ascending: FloatArray) -> Float
 def drawn_pvalues(drawn: FloatArray, statistic: float) -> FloatArray:
     """The p-value of each draw among the other draws and the observed ``statistic``: all of them are exchangeable."""
     return resampled_pvalues(drawn, np.sort(drawn)) - (drawn > statistic) / (drawn.size + 1)
-
-
-def _identify(arrays: list[FloatArray], mass: FloatArray | None) -> tuple[IntArray, FloatArray]:
-    """One row of each cell and the weight of each cell; cells in lexicographic order.
-
-    Columns are coded one by one and joined into one integer key (mixed radix), which is far cheaper than sorting
-    whole rows; the key is coded again whenever it would overflow.
-    """
-    key = np.zeros(arrays[0].size, dtype=np.int64)
-    size = 1
-    for array in arrays:
-        codes, levels = _code(array)
-        if size * levels >= LARGEST_KEY:
-            distinct, key = np.unique(key, return_inverse=True)
-            size = distinct.size
-        key = key * levels + codes
-        size *= levels
-    if size <= DENSE * key.size:
-        # Few possible keys: count them all, without a sort.
-        member = np.full(size, -1, dtype=np.intp)
-        member[key] = np.arange(key.size)
-        filled = member >= 0
-        return member[filled], np.bincount(key, weights=mass, minlength=size)[filled].astype(float)
-    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-    counts = np.bincount(inverse.ravel(), weights=mass, minlength=first.size)
-    return first.astype(np.intp), counts.astype(float)
-
-
-def _code(array: FloatArray) -> tuple[npt.NDArray[np.int64], int]:
-    """Codes 0, 1, ... in the order of the values; whole numbers of a small range need no sort."""
-    if array.size == 0:
-        return np.empty(0, dtype=np.int64), 1
-    low, high = array.min(), array.max()
-    if high - low < 2**20 and np.all(array == np.floor(array)):
-        return (array - low).astype(np.int64), int(high - low) + 1
-    distinct, codes = np.unique(array, return_inverse=True)
-    return codes.astype(np.int64), distinct.size
 
 
 def quantiles(
