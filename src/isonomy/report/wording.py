@@ -1,4 +1,4 @@
-"""Every sentence of the report, the summary and the terminal that does not belong to a question; the glossary.
+"""Sentences of the report, the summary and the terminal that are composed, or used in several places; the glossary.
 
 The meanings of metrics and technical terms are in `glossary.toml`.
 """
@@ -78,27 +78,9 @@ ADJUSTMENTS = {
     "bh-siblings": "the method of Benjamini and Hochberg, among siblings: on average at most {} of the findings are "
     "false",
 }
-# The first page: one line of numbers per question, and who chose what.
-OVERVIEW = ("Group", "Value", "Compared with", "Difference or ratio", "Interval", "p", "Verdict")
-OVERVIEW_NOTE = (
-    "Each line shows the group that is worst off, or furthest from the others. Intervals are for the difference or "
-    "ratio, or for the value if there is neither; p is adjusted for the number of groups if the test adjusts it."
-)
-DIRECT = "Where a difference is not that of the two values next to it, it is estimated in one step."
-CHOICES = "Who chose the thresholds and tolerances"
-CHOICE = ("Setting", "Questions", "Chosen by", "On", "Why")
 NOT_RECORDED = "not recorded"
-EXAMPLE = "Worked example"
-DETAILS = "Method, assumptions, settings and further numbers: Appendix A{}"
-FOLDED = "Hypothesis, further findings, next steps, limits, assumptions, method, references, settings and tables"
-LIKE = "The limits, assumptions, method and references are the same as in Appendix A{}."
-FIRST_LINES = "The first {:,} of {:,} lines; the others are in Appendix A{}."
-FURTHER = {False: "{}: further columns", True: "{}: all lines"}
 IN_THE_REPORT = "The tables, intervals, warnings and statuses are in report.html and results.json."
 NO_CHART = "The chart could not be drawn ({}). The table contains the same numbers."
-SHORTENED = "The first {:,} of {:,} lines are shown here; results.json contains the other {:,}."
-PRINTED = "The first {:,} of {:,} lines are printed; the other {:,} are in results.json and on screen."
-NO_SCRIPT = "Charts, sorting and search need JavaScript. The tables contain every number in the charts."
 
 COMPARISON = "Comparison of {} audits"
 NOT_ASKED = "Not tested"
