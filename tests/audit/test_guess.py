@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from isonomy.audit.starter import Guess, GuessedRole, compared, guess, sample, toml
+from isonomy.audit.starter import Guess, GuessedRole, find_known, guess, sample, toml
 from isonomy.errors import DataError, EmptyFrame, UsageError
 from isonomy.frames.profile import profile
 
@@ -109,7 +109,7 @@ def test_groups_are_columns_named_so() -> None:
 def test_three_groupings_are_taken_and_the_others_told() -> None:
     found = guessed(**{name: ["yes", "no"] for name in ("Veteran", "Woman", "Disabled", "race")})
     assert found.groups == ('"race"', '"Woman"', '"Disabled"')
-    assert found.checks == ('groups lists the first 3 that were found. Add these if they matter: "Veteran".',)
+    assert found.checks == ['groups lists the first 3 that were found. Add these if they matter: "Veteran".']
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,8 @@ def test_columns_without_a_role_are_told_with_the_reason() -> None:
 )
 def test_of_whom_the_outcome_tells_anything(table: dict[str, list[Any]], known: str, tmp_path: Path) -> None:
     pl.DataFrame(table, strict=False).write_parquet(tmp_path / "d.parquet")
-    found = compared(tmp_path / "d.parquet", guess(sample(tmp_path / "d.parquet")))
+    found = guess(sample(tmp_path / "d.parquet"))
+    find_known(tmp_path / "d.parquet", found)
     assert found.known == known
     assert bool(found.checks) == (known != "everybody" or "deny" in table)
 
@@ -228,7 +229,8 @@ def test_of_whom_the_outcome_tells_anything(table: dict[str, list[Any]], known: 
 def test_what_repeats_the_decision_is_not_the_first_choice_of_an_outcome(tmp_path: Path) -> None:
     table = {"hired": [1, 1, 0, 0], "copy": [0, 0, 1, 1], "smiles": [1, 0, 1, 0], "sex": ["f", "m"] * 2}
     pl.DataFrame(table).write_parquet(tmp_path / "d.parquet")
-    found = compared(tmp_path / "d.parquet", guess(sample(tmp_path / "d.parquet")))
+    found = guess(sample(tmp_path / "d.parquet"))
+    find_known(tmp_path / "d.parquet", found)
     assert [role.column for role in found.undecided["outcome"]] == ["smiles", "copy"]
     assert found.known == "everybody"
 

@@ -12,7 +12,7 @@ import re
 import textwrap
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -61,22 +61,44 @@ class GuessedRole:
         return 1.0 if self.equals is None else self.equals
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Guess:
-    """What the columns probably mean, what a person should check, and why nothing can be tested, if so."""
+    """What the columns probably mean, and what a person should check."""
 
-    roles: dict[str, GuessedRole]
-    groups: tuple[str, ...]  # as TOML
-    checks: tuple[str, ...] = ()
+    purpose: Field | None = None
+    roles: dict[str, GuessedRole] = field(default_factory=dict)
+    groups: tuple[str, ...] = ()  # as TOML
+    checks: list[str] = field(default_factory=list)
     undecided: dict[str, tuple[GuessedRole, ...]] = field(default_factory=dict)  # a person has to choose
-    obstacle: str = ""
     unused: dict[str, list[str]] = field(default_factory=dict)  # columns without a role, by reason
     # For whom the outcome is known: everybody, only those with decision 1 or 0, or nobody (it repeats the decision).
     known: str = "everybody"  # or "selected", "others", "nobody"
     absent: bool = False  # whether an unknown outcome is missing, rather than a value
     design: dict[str, str] = field(default_factory=dict)  # columns that may be the weight and the cluster
     proxy: str = ""  # groups known only by probability, as TOML
+    proxied: str = ""  # what they are groups of
     special: str = ""  # the column that the tests of the field need: a batch, or a job
+
+    @property
+    def obstacle(self) -> str:
+        """Why nothing can be tested, in a sentence; empty if something can."""
+        known = {*self.roles}
+        testable = _NEEDED.get(self.purpose or "", ({"prediction"}, {"outcome", "score"}, {*_NEEDED["uplift"][0]}))
+        if self.purpose == "uplift" and not testable[0] <= known:
+            absent = phrases.listed([role for role in _TESTED if role in testable[0] - known])
+            return f"No column was recognized as {absent}, which an uplift audit needs: nothing is tested yet."
+        if not any(needed <= known for needed in testable):
+            return (
+                "No column was recognized as a decision (0/1, yes/no or 1/2, with a name such as approved, deny, hired "
+                "or prediction), and none as a score with its outcome: nothing is tested yet."
+            )
+        if self.groups:
+            return ""
+        if self.proxied and "prediction" in known:
+            found = f"except the probabilities of {self.proxied}: one test is made."
+            return f"No column was recognized as groups of people, {found}"
+        names = "(by a name such as race, sex or age)"
+        return f"No column was recognized as groups of people {names}: nothing is tested yet."
 
 
 def toml(text: str) -> str:
@@ -116,24 +138,26 @@ def sample(data: Path) -> tuple[Profile, ...]:
 
 
 def guess(columns: tuple[Profile, ...], field: Field | None = None) -> Guess:
-    roles, undecided, checks = _roles(columns)
+    guessed = Guess(field)
+    _find_roles(guessed, columns)
+    roles, checks, undecided = guessed.roles, guessed.checks, guessed.undecided
     taken = {role.column for role in (*roles.values(), *(role for several in undecided.values() for role in several))}
     named = [
         (near, c) for c in columns if c.name not in taken and (near := _closeness(c.name, _WORDS["groups"])) is not None
     ]
     grouped = {c.name: spec for _, c in sorted(named, key=lambda pair: pair[0]) if (spec := _grouping(c))}
-    groups, more = tuple(grouped.values())[:_MOST], tuple(grouped.values())[_MOST:]
+    guessed.groups, more = tuple(grouped.values())[:_MOST], tuple(grouped.values())[_MOST:]
     if more:
         checks.append(f"groups lists the first {_MOST} that were found. Add these if they matter: {', '.join(more)}.")
     free = [column for column in columns if column.name not in taken | set(grouped)]
-    design = {role: name for role in _WORDS["design"] if (name := _designed(role, free))}
+    guessed.design = design = {role: name for role in _WORDS["design"] if (name := _designed(role, free))}
     instead = _INSTEAD if "user" in roles else ""
     checks += [_WORDS["design_checks"][role].format(toml(name), instead) for role, name in design.items()]
     names = [
         (near, c.name) for c in free if (near := _closeness(c.name, _WORDS["fields"].get(field or "", ""))) is not None
     ]
-    _, special = min(names, default=(0, ""))
-    free = [column for column in free if column.name not in {special, *design.values()}]
+    _, guessed.special = min(names, default=(0, ""))
+    free = [column for column in free if column.name not in {guessed.special, *design.values()}]
     if "prediction" in roles and "outcome" not in {*roles, *undecided}:
         pairs = [column for column in free if column.levels > 1 and _two_valued(column)][:_MOST]
         proposed = [
@@ -142,19 +166,9 @@ def guess(columns: tuple[Profile, ...], field: Field | None = None) -> Guess:
             for value in (column.values if yes is None else (yes,))
         ]
         undecided |= {"outcome": tuple(proposed)} if proposed else {}
-    unused: dict[str, list[str]] = {}
     for column in free:
-        unused.setdefault(_reason(column), []).append(column.name)
-    return Guess(
-        roles,
-        groups,
-        tuple(checks),
-        undecided,
-        _obstacle(set(roles), groups, field),
-        unused,
-        design=design,
-        special=special,
-    )
+        guessed.unused.setdefault(_reason(column), []).append(column.name)
+    return guessed
 
 
 def probabilities(data: Path, columns: tuple[Profile, ...]) -> tuple[str, dict[str, str]]:
@@ -177,25 +191,7 @@ def probabilities(data: Path, columns: tuple[Profile, ...]) -> tuple[str, dict[s
     return "", {}
 
 
-def with_proxy(guessed: Guess, about: str, groups: dict[str, str]) -> Guess:
-    """The guess with groups known only by probability, which have a test of their own."""
-    if not groups:
-        return guessed
-    pairs = ", ".join(f"{toml(label)} = {toml(name)}" for label, name in groups.items())
-    proxy = f"{{proxy = {toml(about)}, probabilities = {{{pairs}}}}}"
-    names = ", ".join(map(toml, groups.values()))
-    check = f"{names} sum to 1 in every row: they are taken for the probabilities of the groups of {about}. Are they?"
-    obstacle = guessed.obstacle
-    if obstacle and not guessed.groups and "prediction" in guessed.roles:
-        obstacle = (
-            f"No column was recognized as groups of people, except the probabilities of {about}: one test is made."
-        )
-    return replace(guessed, proxy=proxy, checks=(*guessed.checks, check), obstacle=obstacle)
-
-
-def _roles(
-    columns: tuple[Profile, ...],
-) -> tuple[dict[str, GuessedRole], dict[str, tuple[GuessedRole, ...]], list[str]]:
+def _find_roles(guessed: Guess, columns: tuple[Profile, ...]) -> None:
     chosen: dict[str, Profile] = {}
     for role, words in _NAMES.items():
         free = [c for c in columns if c not in chosen.values() and _FITS[role](c)]
@@ -205,24 +201,18 @@ def _roles(
             chosen[role] = min(named, key=lambda item: item[:3])[3]
     if "treatment" in chosen and "effect" not in chosen:
         del chosen["treatment"]  # an experiment without predicted effects answers none of the questions
-    roles: dict[str, GuessedRole] = {}
-    undecided: dict[str, tuple[GuessedRole, ...]] = {}
-    checks: list[str] = []
     turned = _turned(chosen)
     for role, column in chosen.items():
         if role not in ("treatment", "prediction", "outcome"):
-            roles[role] = GuessedRole(column.name)
+            guessed.roles[role] = GuessedRole(column.name)
             continue
         yes, no, check = _sides(column)
-        checks += [check] if check else []
+        guessed.checks += [text for text in (check, turned.get(role) if yes is not None else "") if text]
         if yes is None or no is None:
-            undecided[role] = tuple(GuessedRole(column.name, value) for value in column.values)
-        elif role in turned:
-            roles[role] = GuessedRole(column.name, no)
-            checks.append(turned[role])
+            guessed.undecided[role] = tuple(GuessedRole(column.name, value) for value in column.values)
         else:
-            roles[role] = GuessedRole(column.name, None if column.kind == "binary" else yes)
-    return roles, undecided, checks
+            plain = None if column.kind == "binary" else yes
+            guessed.roles[role] = GuessedRole(column.name, no if role in turned else plain)
 
 
 def _two_valued(column: Profile) -> bool:
@@ -320,42 +310,23 @@ def _reason(column: Profile) -> str:
     return "numbers whose meaning the name does not reveal"
 
 
-def _obstacle(roles: set[str], groups: tuple[str, ...], field: Field | None) -> str:
-    """Why nothing can be tested, in a sentence; empty if something can."""
-    testable = _NEEDED.get(field or "", ({"prediction"}, {"outcome", "score"}, {"effect", "treatment", "outcome"}))
-    if field == "uplift" and not testable[0] <= roles:
-        absent = phrases.listed([role for role in _TESTED if role in testable[0] - roles])
-        return f"No column was recognized as {absent}, which an uplift audit needs: nothing is tested yet."
-    if not any(needed <= roles for needed in testable):
-        return (
-            "No column was recognized as a decision (0/1, yes/no or 1/2, with a name such as approved, deny, hired or "
-            "prediction), and none as a score with its outcome: nothing is tested yet."
-        )
-    if not groups:
-        return (
-            "No column was recognized as groups of people (by a name such as race, sex or age): nothing is tested yet."
-        )
-    return ""
-
-
-def compared(data: Path, guessed: Guess) -> Guess:
-    """The guess, with the people for whom the outcome (or what may be it) is known: perhaps only the selected."""
+def find_known(data: Path, guessed: Guess) -> None:
+    """Find for whom the outcome (or what may be it) is known: perhaps only for the selected."""
     decision, outcomes = guessed.roles.get("prediction"), guessed.undecided.get("outcome", ())
     if "outcome" in guessed.roles:
         outcomes = (guessed.roles["outcome"],)
     if decision is None or not outcomes:
-        return guessed
+        return
     source = open_source(data)
     numbers = {role.column: distinct(source, role.column, decision.column, decision.positive) for role in outcomes}
     # The first that does not repeat the decision goes before the others.
     outcomes = tuple(sorted(outcomes, key=lambda role: max(numbers[role.column]) <= 1))
     among, others = numbers[outcomes[0].column]
-    known = {(True, True): "everybody", (True, False): "selected", (False, True): "others"}.get(
-        (among > 1, others > 1), "nobody"
-    )
-    guessed = replace(guessed, absent=0 in (among, others))
+    known = {(True, True): "everybody", (True, False): "selected", (False, True): "others"}
+    guessed.known, guessed.absent = known.get((among > 1, others > 1), "nobody"), 0 in (among, others)
     if "outcome" not in guessed.roles:
-        return replace(guessed, known=known, undecided={**guessed.undecided, "outcome": outcomes})
+        guessed.undecided["outcome"] = outcomes
+        return
     name = toml(outcomes[0].column)
     some = "{} varies only among {}, as if it could not be observed for {}: they are left out of tests of this outcome."
     check = {
@@ -363,8 +334,8 @@ def compared(data: Path, guessed: Guess) -> Guess:
         "selected": some.format(name, "the selected", "the others"),
         "others": some.format(name, "those not selected", "the selected"),
         "nobody": f"{name} is the same for everybody with the same {toml(decision.column)}: no test compares the two.",
-    }[known]
-    return replace(guessed, known=known, checks=(*guessed.checks, *filter(None, [check])))
+    }[guessed.known]
+    guessed.checks += [check] if check else []
 
 
 # ---- the file
@@ -378,10 +349,16 @@ def write_starter(data: Path, output: Path, *, force: bool = False, field: Field
     columns = sample(data)
     about, groups = probabilities(data, columns)
     guessed = guess(tuple(column for column in columns if column.name not in groups.values()), field)
-    guessed = with_proxy(compared(data, guessed), about, groups)
+    find_known(data, guessed)
+    if groups:  # known only by probability, with a test of their own
+        pairs = ", ".join(f"{toml(label)} = {toml(name)}" for label, name in groups.items())
+        guessed.proxy, guessed.proxied = f"{{proxy = {toml(about)}, probabilities = {{{pairs}}}}}", about
+        names = ", ".join(map(toml, groups.values()))
+        taken = f"they are taken for the probabilities of the groups of {about}. Are they?"
+        guessed.checks.append(f"{names} sum to 1 in every row: {taken}")
     path = Path(os.path.relpath(data.resolve(), output.resolve().parent)).as_posix()
     folder = "isonomy-report" if output.stem == "audit" else f"{output.stem}-report"
-    write(output, _text(path, folder, columns, guessed, field))
+    write(output, _text(path, folder, columns, guessed))
     guesses = [f"{role} = {chosen.toml()}" for role, chosen in guessed.roles.items()]
     specs = [*guessed.groups, *([guessed.proxy] if guessed.proxy else [])]
     guesses += [f"groups = {', '.join(specs)}"] if specs else []
@@ -391,7 +368,7 @@ def write_starter(data: Path, output: Path, *, force: bool = False, field: Field
     return guesses + notes + ([guessed.obstacle] if guessed.obstacle else [])
 
 
-def _text(path: str, folder: str, columns: tuple[Profile, ...], guessed: Guess, field: Field | None = None) -> str:
+def _text(path: str, folder: str, columns: tuple[Profile, ...], guessed: Guess) -> str:
     """A commented audit file: it runs as it is, or explains why it has no tests yet."""
     from jinja2 import Environment, StrictUndefined
 
@@ -404,7 +381,7 @@ def _text(path: str, folder: str, columns: tuple[Profile, ...], guessed: Guess, 
     # Consecutive whole numbers with as many values as any column are the numbers of the rows.
     factors = [c.name for c in numbers if not c.high - c.low + 1 == c.levels == most][:_FACTORS]
     needed = absent & {role.column for role in guessed.roles.values()}
-    needed |= absent & set(factors if field == "lending" else ())
+    needed |= absent & set(factors if guessed.purpose == "lending" else ())
     proposed = absent & {role.column for roles in guessed.undecided.values() for role in roles}
     words = tuple(word for word in _NAMES["prediction"].split() if word not in _WORDS["plain"].split())
     decision, score = guessed.roles.get("prediction"), guessed.roles.get("score")
@@ -462,6 +439,6 @@ def _text(path: str, folder: str, columns: tuple[Profile, ...], guessed: Guess, 
             and (c.kind in ("binary", "number") or (c.kind == "text" and c.levels <= FEW))
         ],
         factors=factors,
-        field=field or "",
+        field=guessed.purpose or "",
         unit_score=score is not None and any(c.unit for c in columns if c.name == score.column),
     )
