@@ -112,11 +112,11 @@ def worked(table: pl.DataFrame, experiment: Experiment) -> Worked:
     judge = judge.with_columns(corrected=corrector.predict(judge))
     roles: dict[str, Any] = {"treatment": "treatment", "outcome": "outcome", "groups": "group"}
     roles["measure"] = experiment.measure
-    relative = iso.relative(baseline="baseline") if experiment.measure == "relative" else experiment.measure
+    baseline = "baseline" if experiment.measure == "relative" else None
     return Worked(
         iso.treatment_bias(judge, effect="effect", **roles),
         iso.treatment_bias(judge, effect="corrected", **roles),
-        iso.price_of_fairness(judge, effect="effect", corrected="corrected", **(roles | {"measure": relative})),
+        iso.price_of_fairness(judge, effect="effect", corrected="corrected", baseline=baseline, **roles),
         corrector,
         iso.evaluate_corrections(
             pl.concat([learn, judge], how="diagonal"), effect="effect", method=iso.heldout(5), rng=SEED, **roles

@@ -18,12 +18,11 @@ from isonomy.errors import (
 from isonomy.numerics.arrays import FloatArray
 from support.tables import uplift
 
-BASELINE = iso.relative(baseline="baseline")
 ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
 
 
 def corrected(measure: Any = "relative", rows: int = 20_000, **options: Any) -> iso.PriceResult:
-    made = uplift(rows, error={"b": 1.0}, measure="relative" if measure == BASELINE else measure, baseline=0.3)
+    made = uplift(rows, error={"b": 1.0}, measure=measure, baseline=0.3)
     shift = np.where(made["group"] == "b", 1.0, 0.0)
     made |= {"right": made["effect"] - shift, "same": made["effect"], "p": np.full(rows, 0.5)}
     return iso.price_of_fairness(made, **ROLES, corrected=["right", "same"], measure=measure, **options)
@@ -31,7 +30,7 @@ def corrected(measure: Any = "relative", rows: int = 20_000, **options: Any) -> 
 
 def test_the_price_of_a_right_correction_is_negative() -> None:
     """Predictions that were far too high for one group directed the budget there; the correction recovers it."""
-    price = corrected(measure=BASELINE, budget=0.2)
+    price = corrected(baseline="baseline", budget=0.2)
     right = dict(zip(price.metric[:3], price.disparity[:3], strict=True))
     assert right["loss"] < 0 < right["qini"]
     assert price.bias_after[0] < 0.2 * price.bias_before[0]
@@ -251,12 +250,12 @@ def test_who_is_targeted_before_and_after() -> None:
 
 
 def test_profit_is_the_policy_value_in_money() -> None:
-    price = corrected(measure=BASELINE, budget=iso.budget(0.2, value=50.0, cost=3.0))
+    price = corrected(baseline="baseline", budget=iso.budget(0.2, value=50.0, cost=3.0))
     assert price.metric == ("qini", "loss", "policy_value", "profit") * 2
     gain, profit = (np.array(price.metric) == name for name in ("policy_value", "profit"))
     np.testing.assert_allclose(price.estimate[profit], 50 * price.estimate[gain] - 3 * 0.2)
     np.testing.assert_allclose(price.ci_low[profit], 50 * price.ci_low[gain])
-    plain = corrected(measure=BASELINE, budget=0.2)
+    plain = corrected(baseline="baseline", budget=0.2)
     np.testing.assert_allclose(price.adjusted_pvalue[~profit], plain.adjusted_pvalue)  # no further hypothesis
     np.testing.assert_array_equal(price.adjusted_pvalue[profit], price.adjusted_pvalue[gain])
     assert "of 6 changes" in price.headline()

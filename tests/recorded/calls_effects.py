@@ -26,7 +26,6 @@ NEAR = {"a": (0.05, 0.02), "b": (0.06, 0.02), "c": (0.04, 0.03), "d": (0.05, 0.0
 GIVEN_NEAR = iso.arm_means(observed_effects=NEAR)
 GIVEN, POOLED = iso.arm_means(observed_effects=OBSERVED), iso.arm_means(rest="pooled")
 HALVES, BY_COLUMN = (iso.arm_means(observed_effects=split) for split in ("independent", "half"))
-BASELINE = iso.relative(baseline="baseline")
 STRATEGIES = (
     *("none", "mean", "significant", "mse_plus", "mse_minus", "positive_part"),
     *("empirical_bayes", "empirical_bayes_t", "empirical_bayes_mixture"),
@@ -188,10 +187,10 @@ corrections("then/plot", then=lambda r: [sorted(r.plot(q).to_dict(validate=False
 price("measure/relative", measure="relative")
 price("measure/difference", corrected="corrected_difference", **DIFFERENCE)
 price("several", corrected=["corrected", "shrunk"])
-price("baseline", measure=BASELINE)
-price("propensity", estimator=iso.arm_means(propensity="propensity"), measure=BASELINE)
+price("baseline", baseline="baseline")
+price("propensity", estimator=iso.arm_means(propensity="propensity"), baseline="baseline")
 price("budget", budget=0.1, estimator="arm_means")
-price("profit", budget=iso.budget(value=20.0, cost=1.5), measure=BASELINE)
+price("profit", budget=iso.budget(value=20.0, cost=1.5), baseline="baseline")
 price("profit/cost", budget=iso.budget(cost=0.02))
 price("then/targeted", then=lambda r: [r.targeted(), r.targeted(0.5), r.curves()], budget=iso.budget(value=2.0))
 price("then/plots", then=lambda r: [sorted(r.plot(q).to_dict(validate=False)) for q in ("targeted", "curves")])
@@ -351,7 +350,7 @@ for _name in (*_moved, "rest_correction", "split", "variance", "splits", "resamp
 for _name in ("effect", "treatment", "baseline", "weight", "cluster", "propensity"):
     _column: dict[str, Any] = {f"{_name}_column": _name}
     _calls.add("EffectCorrector", f"refuses/moved/{_name}_column", **_column)
-for _name in ("baseline", "propensity", "value", "cost"):
+for _name in ("propensity", "value", "cost"):
     price(f"refuses/moved/{_name}", **{_name: 1})
 for _name in ("pilot", "baseline", "effect", "measure", "treated", "spread", "groups"):
     _column = {_name: 1}

@@ -56,7 +56,6 @@ MOVED = {
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Experiment(Plan):
     divides: ClassVar[bool] = False  # whether predicted and observed effects can come from different rows
-    ranks_by_gain: ClassVar[bool] = False  # whether a baseline is of use whatever the collapse
     effect: str
     groups: Groups
     treatment: str | None = None
@@ -243,7 +242,7 @@ class Experiment(Plan):
             raise MissingRole(
                 f"baseline: collapse={name!r} weights by the predicted outcome without treatment; name its column."
             )
-        if not weighted and self.baseline_column is not None and not self.ranks_by_gain:
+        if not weighted and self.baseline_column is not None:
             raise UsageError(
                 f"baseline: a relative effect with collapse={name!r} does not use it; leave it out, or use "
                 'iso.relative("weighted", baseline) or iso.relative("normalized", baseline).'

@@ -64,7 +64,6 @@ class Budget(Option):
 @question(
     "PricePlan",
     moved={
-        "baseline": "measure=iso.relative(baseline={})",
         "propensity": "estimator=iso.arm_means(propensity={})",
         "value": "budget=iso.budget(value={})",
         "cost": "budget=iso.budget(cost={})",
@@ -89,6 +88,7 @@ def price_of_fairness(
     outcome: Column,
     groups: Groups,
     measure: AnyMeasure | None = None,
+    baseline: Column | None = None,
     estimator: Literal["arm_means"] | ArmMeans = "arm_means",
     budget: Fraction | Budget = 0.3,
     alpha: Alpha = 0.05,
@@ -113,10 +113,10 @@ def price_of_fairness(
         Column of predicted effects before correction.
     corrected : str or list of str
         Columns of corrected effects.
-    treatment, outcome, groups, alpha, depth
+    treatment, outcome, groups, measure, alpha, depth
         As in `treatment_bias`.
-    measure : {"relative", "difference"} or iso.relative(collapse, baseline), optional
-        As in `treatment_bias`. With a ``baseline``, relative effects are ranked and judged as differences.
+    baseline : str, optional
+        Column with the predicted outcome without treatment. Relative effects are then ranked and judged as differences.
     estimator : {"arm_means"} or iso.arm_means(propensity), default "arm_means"
         The column with the known probability of treatment. Default: the treated share of all rows.
     budget : float or iso.budget(share, value, cost), default 0.3
@@ -151,7 +151,7 @@ def price_of_fairness(
     >>> new = new.with_columns(corrected=corrector.predict(new))
     >>> price = iso.price_of_fairness(
     ...     new, effect="effect", corrected="corrected", treatment="treatment", outcome="outcome", groups="group",
-    ...     measure=iso.relative(baseline="baseline"),
+    ...     baseline="baseline",
     ... )
     >>> bool(price.bias_after[0] < price.bias_before[0])
     True
@@ -184,14 +184,18 @@ def price_of_fairness(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PricePlan(Experiment):
-    ranks_by_gain: ClassVar[bool] = True
     corrected: Names
+    baseline: str | None
     budget: float | Budget
 
     def __post_init__(self) -> None:
-        self.source.require(**{f"corrected[{i}]": name for i, name in enumerate(self.columns)})
+        self.source.require(baseline=self.baseline, **{f"corrected[{i}]": name for i, name in enumerate(self.columns)})
         if not self.columns:
             raise UsageError("corrected: none given; name one column of corrected effects, or several.")
+        if None not in (self.baseline, self.baseline_column) and self.baseline != self.baseline_column:
+            raise UsageError(
+                f"baseline: {self.baseline!r}, and {self.baseline_column!r} in the measure; name one column."
+            )
         if self.means.observed_effects is not None or self.means.rest != "standardized":
             raise UsageError("estimator: prices need the propensity alone; leave out observed_effects and rest.")
         super().__post_init__()
@@ -218,7 +222,7 @@ class PricePlan(Experiment):
 
 def read(plan: PricePlan) -> tuple[Sample, list[Trial]]:
     corrected = {f"corrected[{i}]": name for i, name in enumerate(plan.columns)}
-    further = {} if plan.baseline_column is None else {"baseline": plan.baseline_column}
+    further = {} if plan.baseline is None else {"baseline": plan.baseline}
     request = plan.request(sums=False)
     sample = plan.source.rows(replace(request, numeric={**request.numeric, **corrected, **further}))
     lines, trials = experiment.lines_of(sample, plan), []
@@ -249,8 +253,8 @@ def estimate(sample: Sample, trials: Sequence[Trial], plan: PricePlan) -> tuple[
         assert trial.lines is not None
         effect = difference = trial.lines.factors["f"]
         if plan.formula.measure == "relative":
-            known = plan.baseline_column is not None
-            difference = (effect - 1) * (np.asarray(sample.columns["baseline"], dtype=float) if known else np.nan)
+            baseline = np.nan if plan.baseline is None else np.asarray(sample.columns["baseline"], dtype=float)
+            difference = (effect - 1) * baseline
         rank_by = difference if np.isfinite(difference).all() else effect
         quantities = scores(transformed, difference, rank_by, lines.weight, money.share)
         if len(plan.quantities) > len(quantities):  # the treated share is the budget, so only the gain varies
@@ -406,7 +410,7 @@ def notes(columns: Mapping[str, Any], facts: Mapping[str, Any], plan: PricePlan)
     measure = plan.formula.measure
     return (
         *other_measure(measure, np.isfinite(facts["predicted"] + facts["observed"]), facts),
-        *([Note("no_baseline")] if measure == "relative" and plan.baseline_column is None else []),
+        *([Note("no_baseline")] if measure == "relative" and plan.baseline is None else []),
         *([Note("shares_differ")] if columns["arms_differ"] and plan.propensity is None else []),
         *([Note("price_clusters")] if facts["few_clusters"] else []),
     )
