@@ -392,7 +392,7 @@ def test_folds_without_an_algorithm_keep_the_status_quo(data: dict[str, Any], cr
         return lambda people: people.features["lab"]
 
     result = iso.improvability(data, **crossfit, rule=sometimes)
-    assert any("in 2 of 5 fits" in warning and "no luck" in warning for warning in result.warnings)
+    assert any("In 2 of 5 fits" in warning and "no luck" in warning for warning in result.warnings)
     np.testing.assert_allclose(result.selected, 0.1, atol=1e-12)
     always = iso.improvability(data, **crossfit, rule=lambda training: lambda people: people.features["lab"])
     assert accuracy(result)[0, 1, 0] < accuracy(always)[0, 1, 0]

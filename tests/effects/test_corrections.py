@@ -35,7 +35,7 @@ def test_corrections_help_where_errors_are_large() -> None:
     made = uplift(120_000, error={"b": 0.6, "d": -0.5})
     result = iso.evaluate_corrections(made, **ROLES, method=iso.heldout(4), rng=1)
     spread = dict(zip(result.strategies, result.bias_rms, strict=True))
-    assert result.headline().startswith("Less bias shown: 8 of 8 corrections leave less bias")
+    assert result.headline().startswith("Less bias shown: by 8 of 8 corrections.")
     assert result.verdict is Verdict.INCONCLUSIVE  # of corrections, not of the model
     assert (result.estimate[1:] < 0.3 * result.estimate[0]).all()
     assert all(spread[name] < 0.5 * spread["none"] for name in spread if name != "none")
@@ -128,7 +128,7 @@ def test_a_run_that_corrects_nothing_is_no_missing_answer() -> None:
 def test_a_correction_that_does_harm_is_not_headlined_as_help() -> None:
     """With equal errors in all groups there is no bias to remove, and every correction adds noise."""
     result = iso.evaluate_corrections(uplift(error=0.3), **ROLES, method=iso.heldout(3), rng=1)
-    assert result.headline().startswith("Corrections compared: none of the 8")
+    assert result.headline().startswith("Corrections compared: none of 8")
     assert (result.adjusted_pvalue[1:] > 0.05).all()
     left = dict(zip(result.strategies, result.bias_rms, strict=True))
     assert left["empirical_bayes_mixture"] < left["positive_part"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import isonomy as iso
-from isonomy.effects.price import loss, policy_value, qini, scores, standard_error
+from isonomy.effects.price import loss, policy_value, qini, standard_error
 from isonomy.errors import (
     DataError,
     UnknownColumn,
@@ -19,6 +19,10 @@ from isonomy.numerics.arrays import FloatArray
 from support.tables import uplift
 
 ROLES: dict[str, Any] = {"effect": "effect", "treatment": "treatment", "outcome": "outcome", "groups": "group"}
+
+
+def scores(z: Any, effect: Any, ranks: Any, weight: Any, budget: float) -> tuple[Any, Any, Any]:
+    return qini(z, ranks, weight), loss(z, effect, weight), policy_value(z, ranks, weight, budget)
 
 
 def corrected(measure: Any = "relative", rows: int = 20_000, **options: Any) -> iso.PriceResult:

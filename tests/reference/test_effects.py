@@ -144,8 +144,8 @@ def test_from_fitting_to_correction_to_evaluation(name: str) -> None:
     np.testing.assert_allclose(result.before.estimate - result.after.estimate, result.corrector.correction_, rtol=1e-6)
     assert not any(verdict.value == "violation" for verdict in result.after.verdicts)
     # The second and third parts together are twice the rows of the third, which alone shows no bias.
-    shown = {"social pressure": "1 of 8 corrections leaves less bias"}
-    assert shown.get(name, "none of the 8 corrections was shown") in result.evaluation.headline()
+    shown = {"social pressure": "Less bias shown: by 1 of 8 corrections"}
+    assert shown.get(name, "none of 8 was shown") in result.evaluation.headline()
     if name != "NSW":  # 240 rows of earnings are too few to learn a correction from
         assert result.price.bias_after[0] < result.price.bias_before[0]
 

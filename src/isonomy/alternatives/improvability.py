@@ -593,7 +593,7 @@ def notes(trials: Sequence[Trial], reports: Sequence[SearchReport], cases: Cases
     failures = [report for report in reports if not report.succeeded]
     if lost := [place for place in range(len(trials)) if place not in tested]:
         report = trials[lost[0]]["report"]
-        add("nothing_found", lost, report.groups, rule=cases.rule_name, reason=report.note or "no reason given")
+        add("nothing_found", lost, report.groups, reason=report.note or "no reason given")
     elif failures:
         values = {"folds": len(failures), "fits": fits, "reason": failures[0].note}
         result.append(Note("folds_lost", values=values))
@@ -601,8 +601,7 @@ def notes(trials: Sequence[Trial], reports: Sequence[SearchReport], cases: Cases
     counted = {remark: remarks.count(remark) for remark in remarks}
     result += [Note("rule_remark", values={"folds": k, "fits": fits, "remark": note}) for note, k in counted.items()]
     late = [place for place, trial in tested.items() if trial["report"].status == Status.TIME_LIMIT]
-    gaps = [trials[place]["report"].details.get("gap", np.nan) for place in late]
-    add("solver_stopped", late, gap=max((gap for gap in gaps if not np.isnan(gap)), default=np.nan))
+    add("solver_stopped", late)
     undefined = {place: part.undefined for place, part in tests.items() if part.undefined}
     resamples = cases.bootstrap.resamples if cases.bootstrap else 0
     add("undefined_resamples", list(undefined), most=max(undefined.values(), default=0), resamples=resamples)
@@ -613,7 +612,7 @@ def notes(trials: Sequence[Trial], reports: Sequence[SearchReport], cases: Cases
     for i, name in enumerate(criteria.accuracies):
         untouched = [place for place, identical in same.items() if identical[i] and not identical.all()]
         group = (name,) if criteria.weights is None else ()
-        add("untouched_group", untouched, group, name=name, bootstrap=cases.bootstrap is not None)
+        add("untouched_group", untouched, group, name=name)
     for k, utility in enumerate(criteria.fairness, start=len(criteria.accuracies)):
         if criteria.protected is not None:
             zero = [place for place, trial in enumerate(trials) if trial["columns"]["reference"][k] == 0]
@@ -624,7 +623,7 @@ def notes(trials: Sequence[Trial], reports: Sequence[SearchReport], cases: Cases
     distance = float(np.median([part.distance for part in tests.values()])) if tests else np.inf
     if distance < NEAR:
         names = ", ".join(utility.name for utility in criteria.fairness)
-        result.append(Note("near_fair", values={"utility": names, "distance": distance, "trials": len(tests)}))
+        result.append(Note("near_fair", values={"utility": names, "distance": distance}))
     ready = cases.rule is None and criteria.capacity is None
     if ready and cases.training_share:
         several = len(criteria.pairs) > 1 and len(trials) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -78,44 +78,34 @@ def conclusion(r: ImprovabilityResult) -> str:
     tested = f"{_basis(r)}: {phrases.pvalue(r.pvalue)}. A p-value of {r.alpha:g} or less counts as shown."
     if Status.SUPPRESSED in r.status:
         tested = phrases.JOINT_WITHHELD
+    who = r.rule if r.candidates else f"the algorithms found by the rule {r.rule!r}"
+    if len(r.candidates) > 1:
+        shown = phrases.listed(r.alternatives, len(r.alternatives))
+        who = shown if r.reject else f"the {len(r.candidates)} candidates"
     if r.reject:
         return (
-            f"A less discriminatory alternative was shown to exist: {_subject(r)} every accuracy requirement with less "
+            f"A less discriminatory alternative was shown to exist: {who} met every accuracy requirement with less "
             f"inequality than the status quo. {tested}"
         )
     return (
-        f"No less discriminatory alternative was shown: {_subject(r)} every requirement by more than chance explains. "
-        f"{tested} Another alternative might meet the requirements, or more rows might show it."
+        f"No less discriminatory alternative was shown: {who} did not meet every requirement by more than chance "
+        f"explains. {tested} Another alternative might meet the requirements, or more rows might show it."
     )
 
 
-def _subject(r: ImprovabilityResult) -> str:
-    if len(r.candidates) > 1:
-        if not r.reject:
-            return f"none of {len(r.candidates)} candidates met"
-        shown = r.alternatives
-        return f"{phrases.listed(shown, len(shown))} {'meet' if len(shown) > 1 else 'meets'}"
-    if r.rule == CANDIDATE:
-        return f"{r.rule} {'meets' if r.reject else 'did not meet'}"
-    if r.reject:
-        return f"an algorithm found by the rule {r.rule!r} meets"
-    return f"the algorithms found by the rule {r.rule!r} did not meet"
+_TESTED: Mapping[str, str] = {
+    "whole": "The test used all rows and, where decisions follow from cut-offs, allows for their error",
+    "crossfit": "Every row was decided by rules fitted without it (folds: {r.folds}, repeats: {r.repeats}), and one "
+    "test used all rows",
+    "splits": "The p-values of {r.trials} random splits were merged as exchangeable p-values",
+    "bootstrap": "The p-value is twice the median p-value of {r.trials} random splits, {r.median_pvalue:.4f}",
+}
 
 
 def _basis(r: ImprovabilityResult) -> str:
-    if r.basis == "whole":
-        text = "The test used all rows and, where decisions follow from cut-offs, allows for their error"
-    elif r.basis == "crossfit":
-        often = "once" if r.repeats == 1 else f"{r.repeats} times"
-        text = (
-            f"Every row was decided by rules fitted without it ({r.folds} folds, {often}), and one test used all rows"
-        )
-    elif r.trials == 1:
+    text = _TESTED.get(r.basis, _TESTED["bootstrap"]).format(r=r)
+    if r.in_rounds and r.trials == 1:
         text = "The test used one random split" if r.train_rows[0] else "The test used all rows"
-    elif r.basis == "splits":
-        text = f"The p-values of {r.trials} random splits were merged as exchangeable p-values"
-    else:
-        text = f"The p-value is twice the median p-value of {r.trials} random splits, {r.median_pvalue:.4f}"
     attempts = r.curves.attempts
     return text if attempts == 1 else f"{text}; the p-value is adjusted for {attempts} attempts"
 
@@ -204,69 +194,49 @@ def recommended(rule: str) -> str:
 # ---- notes
 
 
-def _trials(sentence: Callable[[Note], str] | str) -> Callable[[Note], str]:
-    """A sentence about some trials, which begins with the rounds or candidates that it is about."""
+def _filled(sentence: str) -> Callable[[Note], str]:
+    """A sentence about some trials, if there are several; it then begins with the rounds or candidates."""
 
     def text(note: Note) -> str:
-        names = note.values["trials"]
+        names, metric = note.values.get("trials"), phrases.metric(note.values.get("utility", ""))
+        filled = sentence.format(**note.values, metric=metric, groups=phrases.listed(note.groups))
+        if names is None:
+            return filled
         what = f"{'Round' if note.values['rounds'] else 'Candidate'}{'s' if len(names) > 1 else ''}"
-        where = f"{what} {phrases.listed(names, limit=7)}" if names else "All rows"
-        return f"{where}: {sentence(note) if callable(sentence) else _filled(sentence, note)}"
+        return f"{what} {phrases.listed(names, limit=7)}: {filled}" if names else f"All rows: {filled}"
 
     return text
 
 
-def _filled(sentence: str, note: Note) -> str:
-    metric = phrases.metric(note.values.get("utility", ""))
-    return sentence.format(**note.values, metric=metric, groups=phrases.listed(note.groups))
-
-
-def _nothing_found(note: Note) -> str:
-    rule, reason = note.values["rule"], note.values["reason"]
-    who = "the candidate cannot" if rule == CANDIDATE else f"the rule {rule!r} found no algorithm that can"
-    return f"{who} be judged ({reason}), so the p-value is 1."
-
-
-def _untouched_group(note: Note) -> str:
-    resampled = note.values["bootstrap"]
-    judged = "the gain is 0 and the test cannot reject" if resampled else "its accuracy counts as no lower"
-    return f"both algorithms make the same decisions for everybody in {note.values['name']}, so {judged}."
-
-
-def _solver_stopped(note: Note) -> str:
-    gap = note.values["gap"]
-    known = "no gap is certified" if gap != gap else f"the certified gap is at most {gap:.3g}"
-    return f"the solver stopped at its time limit; {known}."
-
-
 register(
     {
-        "nothing_found": _trials(_nothing_found),
-        "folds_lost": lambda note: (
-            "No algorithm was found in {folds} of {fits} fits ({reason}); those folds keep the status quo's "
-            "decisions.".format(**{**note.values, "reason": note.values["reason"].removesuffix(".")})
-        ),
+        "nothing_found": _filled("nothing was found that can be judged ({reason}), so the p-value is 1."),
+        "folds_lost": "In {folds} of {fits} fits no algorithm was found, and those folds keep the status quo's "
+        "decisions: {reason}",
         "rule_remark": "In {folds} of {fits} fits: {remark}",
-        "solver_stopped": _trials(_solver_stopped),
-        "undefined_resamples": _trials(
+        "solver_stopped": _filled(
+            "the solver stopped at its time limit, before its classifier was shown to be the best."
+        ),
+        "undefined_resamples": _filled(
             "some resamples had nobody in a denominator (at most {most:,} of {resamples:,}). They count as exceeding, "
             "which can only raise the p-value."
         ),
-        "few_in_denominator": _trials(
+        "few_in_denominator": _filled(
             "a denominator of the {metric} has only {fewest:.0f} rows, so the p-value is approximate."
         ),
-        "same_decisions": _trials("the alternative makes the same decisions as the status quo for everybody."),
-        "untouched_group": _trials(_untouched_group),
-        "not_disadvantaged": _trials(
+        "same_decisions": _filled("the alternative makes the same decisions as the status quo for everybody."),
+        "untouched_group": _filled(
+            "both algorithms make the same decisions for everybody in {name}. Its accuracy counts as no lower; with a "
+            "bootstrap, the gain is 0 and the test cannot reject."
+        ),
+        "not_disadvantaged": _filled(
             "{groups} is not worse off in {metric} under the status quo, so there is nothing to reduce."
         ),
-        "near_fair": lambda note: _filled(
-            "The status quo's unfairness in {metric} is only {distance:.1f} standard errors from zero"
-            f"{'' if note.values.get('trials') == 1 else ' (median trial)'}. The theory assumes that it is not zero. "
-            "Close to zero the test has little power, and its level is not guaranteed.",
-            note,
+        "near_fair": _filled(
+            "The status quo's unfairness in {metric} is only {distance:.1f} standard errors from zero. The theory "
+            "assumes that it is not zero. Close to zero the test has little power, and its level is not guaranteed."
         ),
-        "candidate_near_fair": _trials(
+        "candidate_near_fair": _filled(
             "the alternative's unfairness in {metric} is within two standard errors of zero. The bootstrap is not "
             "consistent there (the paper's Theorem 2 excludes it), and the test may have less power."
         ),

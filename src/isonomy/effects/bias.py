@@ -17,7 +17,7 @@ from isonomy.effects.estimators.errors import Errors, Gap, effects_of, errors_of
 from isonomy.effects.estimators.moments import Bootstrap, resample_rows
 from isonomy.effects.experiment import MOVED, Experiment, Trial, TrialPart
 from isonomy.errors import DataError, UsageError
-from isonomy.frames import Group, Groups, Request, Source
+from isonomy.frames import Group, Groups, Request
 from isonomy.inference import Verdict, conclude
 from isonomy.inference.effect import Effect, Hypothesis, Wald
 from isonomy.inference.multiplicity import adjust as adjusted
@@ -222,11 +222,13 @@ class BiasPlan(Experiment):
         """For each of several treatments, the plan of the rows that had it, or that had none."""
         assert isinstance(self.treatment, Arms)
         assert isinstance(self.effect, Mapping)
-        column, control, plans = self.treatment.column, self.treatment.control, {}
-        self.source.require(treatment=column)
-        for name, effect in self.effect.items():
-            rows, treated = rows_of_arm(self.source, column, name, control)
-            plans[name] = replace(self, source=rows, effect=effect, treatment=treated)
+        self.source.require(treatment=self.treatment.column)
+        value, plans = nw.col(self.treatment.column).cast(nw.String), {}
+        for arm, effect in self.effect.items():
+            rows = self.source.filter((value == arm) | (value == self.treatment.control))
+            treated = rows.fresh("treatment")
+            source = rows.with_role(treated, (value == arm).cast(nw.Int64))
+            plans[arm] = replace(self, source=source, effect=effect, treatment=treated)
         return plans
 
     @property
@@ -239,14 +241,6 @@ class BiasPlan(Experiment):
 
 
 # ---- read
-
-
-def rows_of_arm(source: Source, column: str, arm: str, control: str) -> tuple[Source, str]:
-    """The rows of an arm and of the control, and the name of a 0/1 column that tells them apart."""
-    value = nw.col(column).cast(nw.String)
-    rows = source.filter((value == arm) | (value == control))
-    treated = rows.fresh("treatment")
-    return rows.with_role(treated, (value == arm).cast(nw.Int64)), treated
 
 
 def read(plan: BiasPlan, rng: np.random.Generator) -> tuple[Trial, int]:
@@ -586,16 +580,13 @@ class TreatmentBiasResult(Evidence):
         are 0. P-values are not adjusted. Independence is not tested with weights, clusters, propensities, strata,
         splits or given effects.
         """
-        names = ("independence", "separation", "sufficiency")
-        fields = ("independence", "omnibus", "sufficiency")
+        families, names = self.families, ("independence", "omnibus", "sufficiency")
+        tests = {part: [getattr(self, f"{name}_{part}") for name in names] for part in ("statistic", "pvalue")}
         return {
-            "groups": [family for family in self.families for _ in names],
-            "criterion": list(names) * len(self.families),
-            **{
-                field: np.stack([getattr(self, f"{name}_{field}") for name in fields], -1).ravel()
-                for field in ("statistic", "pvalue")
-            },
-            "meaning": [words.CRITERIA[name] for name in names] * len(self.families),
+            "groups": [family for family in families for _ in words.CRITERIA],
+            "criterion": [*words.CRITERIA] * len(families),
+            **{part: np.stack(values, -1).ravel() for part, values in tests.items()},
+            "meaning": [*words.CRITERIA.values()] * len(families),
         }
 
     def ranking(self) -> list[int]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import altair as alt
 import numpy as np
 
+from isonomy.effects.estimators.shrinkage import density_and_normal
 from isonomy.effects.words import QUANTITY_NAMES
 from isonomy.errors import choose
 from isonomy.numerics.arrays import FloatArray
@@ -84,7 +85,8 @@ def densities(result: CorrectionsResult, quantity: Quantity = "bias") -> alt.Top
 def statistics(result: CorrectionsResult) -> alt.TopLevelMixin:
     """The t statistics of bias before correction against their law without bias (the paper's Figure 2)."""
     names = ("observed", "without bias")
-    base = charts.curves("law", names, "at", result.statistic_at, density=result.statistic_density)
+    at, densities = density_and_normal(result.detection_statistic)
+    base = charts.curves("law", names, "at", at, density=densities)
     x, y = "t statistic of the bias, before correction", "density over groups, splits and swaps"
     return theme.finish(_lines(base, "law", x, y, None, names))
 

@@ -154,7 +154,7 @@ def evaluate_corrections(
     >>> bool(left["empirical_bayes_mixture"] < left["none"])
     True
     >>> result.headline()
-    'Less bias shown: 8 of 8 corrections leave less bias. Recommended: "empirical_bayes_mixture".'
+    'Less bias shown: by 8 of 8 corrections. Recommended: "empirical_bayes_mixture".'
     """
     plan, rng, record = open_call("evaluate_corrections", CorrectionsPlan, locals())
     if isinstance(plan.method, shrinkage.Online):
@@ -340,22 +340,25 @@ def _columns(
     both: Mapping[str, FloatArray], draws: Mapping[str, Sequence[FloatArray]], none: int, plan: CorrectionsPlan
 ) -> dict[str, Any]:
     """What is left with each strategy, from its errors and biases by run and group; ``none``: without correction."""
-    left = np.sqrt(np.maximum(_mean(both["bias"] ** 2 - both["bias_se"] ** 2), 0.0))
+
+    def mean(array: FloatArray) -> FloatArray:  # over runs and groups that were answered
+        return np.where(np.isfinite(array).any((1, 2)), shrinkage.mean_answered(array, (1, 2)), np.nan)
+
+    left = np.sqrt(np.maximum(mean(both["bias"] ** 2 - both["bias_se"] ** 2), 0.0))
     columns: dict[str, Any] = {
         "estimate": left,
         "reference": np.full(left.shape, left[none]),
         "disparity": left - left[none],
-        "factor_mean": _mean(both["factor"]),
+        "factor_mean": mean(both["factor"]),
         **{name: both[name] for name in (*BY_GROUP, *DETECTED)},
     }
-    columns["statistic_at"], columns["statistic_density"] = shrinkage.density_and_normal(both["detection_statistic"])
     for quantity in QUANTITIES:
         remaining, pvalue = both[quantity], both[f"{quantity}_pvalue"]
         columns |= {
-            f"{quantity}_mean": _mean(remaining),
-            f"{quantity}_rms": np.sqrt(_mean(remaining**2)),
-            f"{quantity}_mae": _mean(np.abs(remaining)),
-            f"{quantity}_rejected": _mean(np.where(np.isfinite(pvalue), rejected(pvalue, plan.alpha), np.nan)),
+            f"{quantity}_mean": mean(remaining),
+            f"{quantity}_rms": np.sqrt(mean(remaining**2)),
+            f"{quantity}_mae": mean(np.abs(remaining)),
+            f"{quantity}_rejected": mean(np.where(np.isfinite(pvalue), rejected(pvalue, plan.alpha), np.nan)),
         }
         at, columns[f"{quantity}_density"], columns[f"{quantity}_scale"] = shrinkage.densities(draws[quantity])
         columns["density_at"] = at
@@ -582,11 +585,6 @@ def _correct(
         }
 
 
-def _mean(array: FloatArray) -> FloatArray:
-    """Mean over runs and groups that were answered; NaN where none was."""
-    return np.where(np.isfinite(array).any((1, 2)), shrinkage.mean_answered(array, (1, 2)), np.nan)
-
-
 # ---- decide
 
 
@@ -661,8 +659,6 @@ class CorrectionsResult(Evidence):
     bias_density: FloatArray
     error_scale: float  # the standard deviations that densities are measured in
     bias_scale: float
-    statistic_at: FloatArray
-    statistic_density: FloatArray  # (2, point): of the detection statistics, and the standard normal one
     best: str
     arms_differ: bool
     alpha: float
@@ -688,7 +684,8 @@ class CorrectionsResult(Evidence):
         if not self.answered and len(self.strategies) > 1:
             return ()
         order = np.lexsort((self.bias_rms, self.estimate))
-        return (*words.recommendation(self), *(words.remaining(self, i) for i in order))
+        recommended = [words.recommendation(self)] if len(self.strategies) > 1 else []
+        return (*recommended, *(words.remaining(self, i) for i in order))
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
         return words.assumptions(self)[:3]

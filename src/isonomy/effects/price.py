@@ -256,11 +256,12 @@ def estimate(sample: Sample, trials: Sequence[Trial], plan: PricePlan) -> tuple[
             baseline = np.nan if plan.baseline is None else np.asarray(sample.columns["baseline"], dtype=float)
             difference = (effect - 1) * baseline
         rank_by = difference if np.isfinite(difference).all() else effect
-        quantities = scores(transformed, difference, rank_by, lines.weight, money.share)
-        if len(plan.quantities) > len(quantities):  # the treated share is the budget, so only the gain varies
-            worth = 1.0 if money.value is None else money.value
-            gain, influence = quantities[-1]
-            quantities = (*quantities, (worth * gain - (money.cost or 0.0) * money.share, worth * influence))
+        gain, influence = policy_value(transformed, rank_by, lines.weight, money.share)
+        # The treated share is the budget, so only the gain of the profit varies.
+        worth = 1.0 if money.value is None else money.value
+        profit = worth * gain - (money.cost or 0.0) * money.share, worth * influence
+        area, distance = qini(transformed, rank_by, lines.weight), loss(transformed, difference, lines.weight)
+        quantities = (area, distance, (gain, influence), profit)[: len(plan.quantities)]
         scored.append(quantities)
         ranks = _ranks(rank_by, lines.weight)
         policies = [treated_shares(*ranks, budget) for budget in budgets]
@@ -313,17 +314,6 @@ def estimate(sample: Sample, trials: Sequence[Trial], plan: PricePlan) -> tuple[
         "few_clusters": few,
     }
     return columns, facts
-
-
-def scores(
-    transformed: FloatArray, effect: FloatArray, rank_by: FloatArray, weight: FloatArray, budget: float
-) -> tuple[Score, ...]:
-    """The quantities of one column. ``effect``: predicted differences, NaN if they are not known."""
-    return (
-        qini(transformed, rank_by, weight),
-        loss(transformed, effect, weight),
-        policy_value(transformed, rank_by, weight, budget),
-    )
 
 
 def loss(transformed: FloatArray, effect: FloatArray, weight: FloatArray) -> Score:

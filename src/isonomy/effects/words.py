@@ -75,19 +75,12 @@ def _amount(r: TreatmentBiasResult, value: float) -> str:
 def count(r: TreatmentBiasResult, order: Sequence[int], tested: int) -> str:
     biased = [r.labels[i] for i in order if r.verdicts[i] is Verdict.VIOLATION]
     within = sum(verdict is Verdict.WITHIN_TOLERANCE for verdict in r.verdicts)
-    plural = "" if within == 1 else "s"
-    small = f" For {within:,} group{plural}, any bias was shown to be within the tolerance." if within else ""
     if not tested:
         return "No group could be tested."
-    if tested == 1:
-        shown = "A bias" if biased else "No bias"
-        return f"{shown} was shown for the only group that could be tested.{small}"
-    if not biased:
-        return f"No bias was shown for any of the {tested:,} groups that could be tested.{small}"
-    share = f"{len(biased):,} of the {tested:,}"
-    if len(biased) == tested:
-        share = "both" if tested == 2 else f"all {tested:,}"
-    return f"A bias was shown for {share} groups that could be tested: {phrases.listed(biased)}.{small}"
+    groups = f"{tested:,} group{'' if tested == 1 else 's'} that could be tested"
+    shown = f"{len(biased):,} of {groups}: {phrases.listed(biased)}" if biased else f"none of {groups}"
+    small = f" For {within:,} of them, any bias was shown to be within the tolerance." if within else ""
+    return f"A bias was shown for {shown}.{small}"
 
 
 _ENDS: Mapping[Verdict, str] = {
@@ -144,11 +137,12 @@ def detectable(r: TreatmentBiasResult, power: float) -> list[str]:
     if not known.size:
         return []
     write = phrases.points if unit(r) == "points" else phrases.number
-    least, most = (write(float(size)) for size in (known.min(), known.max()))
-    size = f"A bias of {least}"
-    if least != most:
-        size += f" (in the most precisely measured group) to {most} (in the least precisely measured group)"
-    return [f"{size} would be detected with probability {power:g}, before adjusting for the number of groups."]
+    ends = dict.fromkeys(write(float(size)) for size in (known.min(), known.max()))
+    which = " (from the most to the least precisely measured group)" if len(ends) > 1 else ""
+    return [
+        f"A bias of {' to '.join(ends)}{which} would be detected with probability {power:g}, before adjusting for the "
+        "number of groups."
+    ]
 
 
 REASONS: Mapping[str, str] = {
@@ -349,34 +343,28 @@ def _explained(strategy: str) -> str:
     return f'"{name}" ({meaning})' if meaning else f'"{name}"'
 
 
-def recommendation(r: CorrectionsResult) -> tuple[str, ...]:
-    if len(r.strategies) < 2:
-        return ()
+def recommendation(r: CorrectionsResult) -> str:
     if not r.shown.any():
-        return (
-            "Recommended: leave the predictions as they are for now. No correction was shown to leave less bias than "
-            "none.",
-        )
+        return "Recommended: leave the predictions as they are for now, since no correction was shown to leave less bias."
     i = r.strategies.index(r.best)
     return (
         f"Recommended: {_explained(r.best)}. A typical bias of {phrases.number(r.estimate[i])} remains, compared with "
-        f"{phrases.number(r.reference[i])} without correction.",
+        f"{phrases.number(r.reference[i])} without correction."
     )
 
 
 def remaining(r: CorrectionsResult, i: int) -> str:
     left, before, raw = (phrases.number(values[i]) for values in (r.estimate, r.reference, r.bias_rms))
-    noisy = f"Before the sampling error of these rows is subtracted, the typical bias is {raw}."
-    tests = f"{phrases.share(r.bias_rejected[i])} of the tests of single groups"
-    if i == 0:
-        return (
-            f"Without correction, the typical bias (root mean square over groups) is {left}. {noisy} {tests} reject at "
-            f"{r.alpha:g}."
-        )
-    decrease = "A decrease was shown" if r.shown[i] else "No decrease was shown"
+    what, compared = "Without correction", ""
+    if i > 0:
+        decrease = "A decrease was shown" if r.shown[i] else "No decrease was shown"
+        what = f"With {_explained(r.strategies[i])}"
+        adjusted = phrases.pvalue(r.adjusted_pvalue[i])
+        compared = f", compared with {before} without correction. {decrease} (adjusted {adjusted})"
     return (
-        f"With {_explained(r.strategies[i])}, the typical bias is {left}, compared with {before} without correction. "
-        f"{decrease} (adjusted {phrases.pvalue(r.adjusted_pvalue[i])}). {noisy} {tests} still reject at {r.alpha:g}."
+        f"{what}, the typical bias (root mean square over groups) is {left}{compared}. Before the sampling error of "
+        f"these rows is subtracted, it is {raw}, and {phrases.share(r.bias_rejected[i])} of the tests of single groups "
+        f"reject at {r.alpha:g}."
     )
 
 
@@ -385,15 +373,11 @@ def less(r: CorrectionsResult) -> str:
     if not tried:
         return "Nothing was compared: no correction was evaluated."
     if not shown:
-        corrections = "the correction was not" if tried == 1 else f"none of the {tried} corrections was"
         return (
-            f"Corrections compared: {corrections} shown to leave less bias than no correction, on rows that were not "
-            "used to find it."
+            f"Corrections compared: none of {tried} was shown to leave less bias than no correction, on rows that were "
+            "not used to find it."
         )
-    if tried == 1:
-        return f'Less bias shown: the correction "{r.best}" leaves less bias.'
-    leave = "leaves" if shown == 1 else "leave"
-    return f'Less bias shown: {shown} of {tried} corrections {leave} less bias. Recommended: "{r.best}".'
+    return f'Less bias shown: by {shown} of {tried} corrections. Recommended: "{r.best}".'
 
 
 # ---- price
@@ -438,17 +422,15 @@ def targeting(r: PriceResult, candidate: str) -> list[str]:
     lines = [i for i, name in enumerate(table["candidate"]) if name == candidate and np.isfinite(before[i] + after[i])]
     lines = sorted(lines, key=lambda i: -abs(after[i] - before[i]))[:MOST_MOVED]
     parts = [f"that of {table['group'][i]} from {phrases.share(before[i])} to {phrases.share(after[i])}" for i in lines]
-    if not parts:
-        return []
-    listed = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
-    return [
+    sentence = (
         f"{candidate}: with a budget of {100 * r.budget:g} %, the correction changes the shares of groups among those "
-        f"targeted: {listed}."
-    ]
+        f"targeted: {phrases.listed(parts)}."
+    )
+    return [sentence] if parts else []
 
 
 def price_headline(r: PriceResult) -> str:
     once = np.array(r.metric) != "profit"  # a change of the profit is one of the policy value
     shown, compared = int(r.shown[once].sum()), int(np.isfinite(r.adjusted_pvalue[once]).sum())
-    number, were = (str(shown), "was" if shown == 1 else "were") if shown else ("none", "was")
-    return f"Price measured: {number} of {compared} changes of the ranking {were} shown to be more than chance."
+    were = "was" if shown == 1 else "were"
+    return f"Price measured: {shown} of {compared} changes of the ranking {were} shown to be more than chance."
