@@ -86,7 +86,7 @@ def as_polars(column: nw.Series[Any]) -> pl.Series:
 
     if not column.implementation.is_pandas():
         kind = str(getattr(column.to_native(), "type", ""))
-        if any(part in kind for part in UNREADABLE):  # polars would panic, or refuse in its own words
+        if kind and any(part in kind for part in UNREADABLE):  # polars would panic, or refuse in its own words
             raise WrongType(f"data: column {column.name!r} is {kind}; cast it to text, numbers or dates, or drop it.")
         return column.to_polars()
     try:

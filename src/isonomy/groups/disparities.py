@@ -94,6 +94,7 @@ class ComparisonPlan(Plan):
     counted: tuple[Request, ...] = field(init=False)
     shared: Request | None = field(init=False)
     one_pass: bool = field(init=False)
+    side_by_side: bool = field(init=False)
     overlapping: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -145,8 +146,10 @@ class ComparisonPlan(Plan):
         grouping = source.grouping(self.groups, self.depth)
         if levels is not None:
             grouping = grouping.within(source.grouping(levels, argument="given"))
-        more: dict[str, str] = {f"given[{name!r}]": name for name in numbers}
+        more: dict[str, str] = {}
         keys = {}
+        for name in numbers:
+            more[f"given[{name!r}]"] = name
         if self.target.group is not None:
             keys["reference"] = flag(belongs(self.target.group, grouping, source.schema))
         if self.target.estimate is not None:
@@ -170,6 +173,7 @@ class ComparisonPlan(Plan):
             requests.append(request)
             counted += [] if self.by_row(bound) else [request]
         shared = shared_cells(counted) if len(counted) > 1 else None
+        one_pass = shared is not None and len(counted) == len(measures)
         self.__dict__.update(
             numbers=tuple(numbers),
             grouping=grouping,
@@ -177,7 +181,9 @@ class ComparisonPlan(Plan):
             metric_requests=tuple(requests),
             counted=tuple(counted),
             shared=shared,
-            one_pass=shared is not None and len(counted) == len(measures),
+            one_pass=one_pass,
+            # Several metrics need the values of the same rows; counts are not enough then.
+            side_by_side=(self.jointly or self.comparable is not None) and len(measures) > 1 and not one_pass,
             overlapping=len(list(grouping.subsets)) > 1,
         )
 
@@ -268,11 +274,6 @@ class ComparisonPlan(Plan):
     def by_row(self, measure: Measure) -> bool:
         """Whether values are needed row by row; counts are enough for a 0/1 metric with a plain reference."""
         return measure.by_row or self.target.to is To.ESTIMATE or self.comparable is not None
-
-    @property
-    def side_by_side(self) -> bool:
-        """Whether several metrics need the values of the same rows; counts are not enough then."""
-        return (self.jointly or self.comparable is not None) and len(self.measures) > 1 and not self.one_pass
 
     @property
     def requests(self) -> tuple[Request, ...]:

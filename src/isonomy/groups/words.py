@@ -120,45 +120,39 @@ def disparity(value: float, scale: str) -> str:
 
 
 def null(plan: FlagPlan) -> str:
-    tested, (measured, equal, share, among) = plan.hypothesis, _compared(plan)
-    low, high, alternative = tested.low, tested.high, tested.alternative
-    verbs = {"two-sided": "equals", "greater": "is at most", "less": "is at least"}
-    if equal and alternative in verbs and low == high == 0:
-        claim = equal.format(verbs[alternative])
-    elif equal and alternative not in verbs and low == -high:
-        claim = f"{equal.format('differs from')} by at most {(phrases.points if share else phrases.number)(high)}"
-    elif alternative in verbs:
-        claim = f"{measured} {verbs[alternative]} {_amount(low, share)}"
-    else:
-        claim = f"{measured} lies between {_amount(low, share)} and {_amount(high, share)}"
+    tested = plan.hypothesis
     where = f" and each metric ({metric_nouns(plan.measures)})" if len(plan.measures) > 1 else ""
-    return f"For each group{where}, its {claim}{among}."
+    return f"For each group{where}, its {_claim(plan, tested.low, tested.high, tested.alternative)}."
 
 
 def joint_null(plan: ComparisonPlan, groups: int, null: float | None) -> str:
     """The null hypothesis about all groups; ``null`` is None if it differs between groups."""
-    several, (measured, equal, share, among) = len(plan.measures) > 1, _compared(plan)
+    several, plain = len(plan.measures) > 1, plan.base_scale == "difference" and plan.sigma is None
     everywhere = f"In all {counted(groups, several)} at once" if groups > 1 else "In the one group tested"
     listed = f" ({metric_nouns(plan.measures)})" if several else ""
-    if equal and null == 0:
-        return f"{everywhere}{listed}, the {equal.format('equals')}{among}."
-    value = "has the value given" if null is None else f"equals {_amount(null, share)}"
-    return f"{everywhere}{listed}, {measured} {value}{among}."
+    return f"{everywhere}{listed}, {'the ' if plain and null == 0 else ''}{_claim(plan, null, null, 'two-sided')}."
 
 
-def _compared(plan: ComparisonPlan) -> tuple[str, str, bool, str]:
-    """What a disparity is; 'selection rate {} that of the population' for differences; if it is in points; for whom."""
+def _claim(plan: ComparisonPlan, low: float | None, high: float | None, alternative: str) -> str:
+    """'selection rate equals that of the population'; ``low`` is None if disparities differ between groups."""
     names, value = "value" if len(plan.measures) > 1 else metric_nouns(plan.measures), plan.target.to.is_value
-    other = reference(plan.target)
-    measured = comparison(names, other, plan.base_scale, value=value, sigma=plan.sigma)
-    plain = plan.base_scale == "difference" and plan.sigma is None
-    equal = f"{names} {{}} {other if value else f'that of {other}'}" if plain else ""
+    other, plain = reference(plan.target), plan.base_scale == "difference" and plan.sigma is None
+    points = plain and all(map(attrgetter("binary"), plan.measures))
     among = "" if plan.given is None else f", comparing people {alike(plan.factors, plan.bands)}"
-    return measured, equal, plain and all(map(attrgetter("binary"), plan.measures)), among
+    verb = {"two-sided": "equals", "greater": "is at most", "less": "is at least"}.get(alternative, "")
+    whose = other if value else f"that of {other}"
+    if plain and verb and low == high == 0:
+        return f"{names} {verb} {whose}{among}"
+    amounts = ["" if end is None else f"{'-' if end < 0 and points else ''}{_size(end, points)}" for end in (low, high)]
+    if plain and not verb and low is not None and low == -(high or 0.0):
+        return f"{names} differs from {whose} by at most {amounts[1]}{among}"
+    claim = f"{verb} {amounts[0]}" if verb else f"lies between {' and '.join(amounts)}"
+    measured = comparison(names, other, plan.base_scale, value=value, sigma=plan.sigma)
+    return f"{measured} {'has the value given' if low is None else claim}{among}"
 
 
-def _amount(value: float, points: bool) -> str:
-    return f"{'-' if value < 0 else ''}{phrases.points(value)}" if points else phrases.number(value)
+def _size(value: float, points: bool) -> str:
+    return phrases.points(value) if points else phrases.number(value)
 
 
 def group_finding(r: FlagResult, i: int) -> str:

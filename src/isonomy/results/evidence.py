@@ -152,8 +152,7 @@ class Evidence(ABC):
     def __post_init__(self) -> None:
         if isinstance(self.status, np.ndarray):  # numpy turns the members of an enum into strings
             object.__setattr__(self, "status", tuple(map(Status, self.status)))
-        remarks = tuple(remark for remark in self.provenance.remarks if remark not in self.notes)
-        if remarks:
+        if remarks := [remark for remark in self.provenance.remarks if remark not in self.notes]:
             object.__setattr__(self, "notes", (*remarks, *self.notes))
         read_only(self)
 
@@ -498,7 +497,7 @@ def read_only(part: object) -> None:
             value = value.copy()  # a view could be changed through its base
             value.flags.writeable = False
             object.__setattr__(part, item.name, value)
-        elif isinstance(value, tuple) and any(map(is_dataclass, {type(inner) for inner in value} - {Group, type})):
+        elif isinstance(value, tuple) and any(map(is_dataclass, set(map(type, value)) - {Group, type})):
             for inner in value:
                 if is_dataclass(inner) and not isinstance(inner, (type, Group)):  # there may be very many groups
                     read_only(inner)

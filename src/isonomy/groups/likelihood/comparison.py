@@ -554,11 +554,12 @@ def stacked(parts: Sequence[ComparedGroups], column: str) -> AnyArray:
 
 
 def by_metric(parts: Sequence[ComparedGroups]) -> list[tuple[slice, list[ComparedGroups]]]:
-    """The comparisons of each metric, and their places in the family."""
-    metrics: dict[int, list[ComparedGroups]] = {}
+    """The groups of each metric, and their places in the family."""
+    metrics: list[tuple[slice, list[ComparedGroups]]] = []
     for part in parts:
-        metrics.setdefault(id(part.sums), []).append(part)
-    return [(slice(each[0].places.start, each[-1].places.stop), each) for each in metrics.values()]
+        places, each = metrics.pop() if metrics and metrics[-1][1][0].sums is part.sums else (part.places, [])
+        metrics.append((slice(places.start, part.places.stop), [*each, part]))
+    return metrics
 
 
 def likelihoods(parts: Sequence[ComparedGroups]) -> Parts:
