@@ -576,7 +576,8 @@ class GroupEvidence(ProxyEvidence):
 
     @property
     def _side(self) -> Alternative:
-        return "two-sided"
+        side = getattr(self, "alternative", "")
+        return "greater" if side == "greater" else "less" if side == "less" else "two-sided"
 
     def by_stratum(self, backend: str | None = None) -> Any:
         """The strata with enough rows on both sides, one row per group and stratum."""

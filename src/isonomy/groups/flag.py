@@ -167,13 +167,11 @@ def flag(
     G.5; the joint treatment of the reference and the p-value of an interval null are corrections, described on the
     method's page.
 
-    Within strata (``given``) the disparity is the common Mantel-Haenszel difference, ratio or odds ratio with the
-    variances of Sato, of Greenland and Robins, and of Robins, Breslow and Greenland. The p-value of equality is that of
-    Cochran, Mantel and Haenszel without continuity correction. Other p-values and the intervals are those of Miettinen
-    and Nurminen's stratified score for differences of rates, and Wald's otherwise.
-    ``estimate`` and ``reference`` average the means of the group and of its reference over the strata with the
-    Mantel-Haenszel weights n1 n0 / (n1 + n0), so that their difference (ratio) is the common one. No such averages give
-    an odds ratio; on that scale ``estimate`` is the rate with the common odds ratio to ``reference``. Against the
+    Within strata (``given``) the disparity is the common Mantel-Haenszel difference, ratio or odds ratio. The p-value
+    of equality is that of Cochran, Mantel and Haenszel without continuity correction. Other p-values and the intervals
+    are those of Miettinen and Nurminen's stratified score for differences of rates, and Wald's otherwise. ``estimate``
+    and ``reference`` are averages with the weights n1 n0 / (n1 + n0), so that their difference (ratio) is the common
+    one; on the scale of odds ratios, ``estimate`` is the rate with the common odds ratio to ``reference``. Against the
     population or the rest, a group is compared with the rest of its stratum. Strata in which one side is empty carry no
     information; they are counted. Whether a factor is legitimate is not a statistical question.
 
@@ -320,26 +318,26 @@ def estimate(parts: Sequence[ComparedGroups], plan: ComparisonPlan) -> tuple[dic
         effects, design = effects if plan.target.to.best else plain.under(law), totals.effect(law)
     disparity, error = effects.value, effects.standard_error
 
-    def judged(effect: Effect) -> Effect:
-        return Bent(effect, excess, level) if bent.any() else effect
-
+    judged: Effect = Bent(effects, excess, level) if bent.any() else effects
     status = comparison.stacked(parts, "status")
     statistic, pvalue = np.full((2, tested.size), np.nan)
     otherwise: FloatArray | None = None
     drawn: tuple[FloatArray, ...] = ()
     side: Alternative = "two-sided" if null is None else null.side
     if null is not None:
-        statistic, pvalue = np.where(tested, judged(effects).test(null), np.nan)
+        statistic, pvalue = np.where(tested, judged.test(null), np.nan)
         pvalue[np.isnan(statistic)] = np.nan
     if isinstance(plan, FlagPlan):
-        other = None if given else comparison.treated_otherwise(parts, plain)
-        otherwise = None if other is None else np.where(tested, judged(other).test(plan.hypothesis)[1], np.nan)
+        other: Effect | None = None if given else comparison.treated_otherwise(parts, plain)
+        if other is not None:
+            other = Bent(other, excess, level) if bent.any() else other
+            otherwise = np.where(tested, other.test(plan.hypothesis)[1], np.nan)
         if plan.adjust == "max-t" and not plan.target.to.best:
             drawn = comparison.max_t_draws(parts, plan.hypothesis, effects)
         elif plan.adjust == "bh" and plan.sigma is None and plan.dependent and not plan.target.to.best:
             drawn = comparison.rate_draws(parts, plan.hypothesis, effects, alpha=plan.alpha, one_pass=plan.one_pass)
     # Two groups that share one hypothesis still have two intervals.
-    low, high = judged(effects).limits(plan.alpha, plan.interval, side, int(tested.sum()))
+    low, high = judged.limits(plan.alpha, plan.interval, side, int(tested.sum()))
     groups = [group for part in parts for group in part.partition.groups]
     uncorrected = []
     for where, inner in plain.parts:
@@ -389,7 +387,7 @@ def estimate(parts: Sequence[ComparedGroups], plan: ComparisonPlan) -> tuple[dic
     }
     if given:
         columns |= _accounts(parts, plan) | {
-            "deviations": np.where(tested, judged(effects).root(plan.link.equal), np.nan),
+            "deviations": np.where(tested, judged.root(plan.link.equal), np.nan),
             "shortfall": np.where(shared, (reference - columns["estimate"]) * columns["n"], np.nan),
         }
     else:
@@ -600,10 +598,6 @@ class FlagResult(GroupEvidence):
     interval: str = "pointwise"
     otherwise: tuple[str, ...] = ()
     corrected: bool = False  # whether T is corrected for small groups
-
-    @property
-    def _side(self) -> Alternative:
-        return "greater" if self.alternative == "greater" else "less" if self.alternative == "less" else "two-sided"
 
     @property
     def flagged(self) -> tuple[Group, ...]:

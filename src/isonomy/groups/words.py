@@ -626,7 +626,7 @@ def banded(r: GroupEvidence) -> tuple[str, ...]:
 def adjusted_note(scale: str, model: str) -> str:
     if model:
         return COMPARABLE_NOTE.format(NOUNS[scale])
-    mine = "The adjusted estimate does the same for the group: their {} is the one in the table."
+    mine = "The adjusted estimate does so for the group, with the same weights: their {} is the one in the table."
     if scale == "odds_ratio":
         mine = "The adjusted estimate is the rate with the common {} to it."
     return (
@@ -656,7 +656,8 @@ def accounts(r: GroupEvidence, i: int) -> str:
     if points and isfinite(low) and isfinite(high):
         adds = value < 0 < whole or whole < 0 < value
         sign = -1.0 if (value or whole) < 0 else 1.0
-        ends = " to ".join(phrases.ends(*sorted((sign * low, sign * high)), shares=True))
+        first, last = sorted((sign * low, sign * high))
+        ends = " to ".join(phrases.ends(first, last, shares=True))
         part = f"{phrases.percent(abs(value))} of the {phrases.points(whole)}"
         if adds:
             part = f"none of the difference: comparing like with like adds {phrases.points(value)} to it"

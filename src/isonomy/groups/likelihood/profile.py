@@ -208,10 +208,6 @@ class ProfileLikelihood(Effect):
             covariance, bottom = share * square, share**2 * square + (1.0 - share) ** 2 * beside
             return Logarithmic(Fieller(mine.mean[i], self.reference, square, covariance, bottom))
 
-    def plugged(self) -> ProfileLikelihood:
-        """The same groups, with their estimated references taken as known."""
-        return ProfileLikelihood(Kind.FIXED, natural(self.groups), self.group, theta=self.reference)
-
     @property
     def share(self) -> FloatArray:
         """The group's share of its reference's rows; 0 unless nested."""
@@ -800,22 +796,3 @@ def _tilted(
     flat = h - w * (q - w * s)
     second = (s + 2.0 * gap * (q - w * s) + gap**2 * flat) / b**2
     return n * (q + gap * h) / b, n * second, n * (log + np.log(b))
-
-
-def plugged(effect: Effect) -> Effect | None:
-    """The same problems with the estimated reference taken as known; None if that takes another pass over the rows."""
-    if isinstance(effect, ProfileLikelihood):
-        return effect.plugged()
-    if isinstance(effect, OnScale) and isinstance(problem := effect.inner, ProfileLikelihood):
-        # Odds in the whole are a ratio of other groups (`odds_in_whole`).
-        return OnScale.report(problem.plugged(), effect.link) if problem.groups.link is effect.link else None
-    if isinstance(effect, Euclidean):
-        return replace(effect, problem=effect.problem.plugged())
-    if isinstance(effect, FewRows):
-        return effect.problem.plugged().by_welch()
-    if isinstance(effect, Corrected):
-        problem = effect.problem.plugged()
-        return Corrected(
-            problem, 1.0 + bartlett_constant(problem.groups, problem.group) / problem.groups.n[problem.group]
-        )
-    return None
