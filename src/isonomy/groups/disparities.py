@@ -701,14 +701,12 @@ class GroupEvidence(ProxyEvidence):
 
     @property
     def method(self) -> str:  # type: ignore[override]
-        """The name of the method."""
         if self.model:
             return words.COMPARABLE_METHODS[self.model]
         return proxy_words.METHOD if self.proxy else words.STRATA_METHOD if self.given else words.METHOD
 
     @property
     def references(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Where the method is described."""
         if self.proxy:
             return proxy_words.REFERENCES
         if self.model:
@@ -716,11 +714,9 @@ class GroupEvidence(ProxyEvidence):
         return (*words.REFERENCES, *(words.STRATA_REFERENCES if self.given else ()))
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """What is assumed, and how it was checked or why it cannot be."""
         return proxy_words.assumptions(self) if self.proxy else words.assumptions(self)
 
     def limits(self) -> tuple[str, ...]:
-        """What this result does not show."""
         more = proxy_words.limits(self) if self.proxy else (words.LEGITIMATE,) if self.given else ()
         return (*self.never_shown, *more)
 

@@ -774,12 +774,10 @@ class AdverseImpactResult(ProxyEvidence):
 
     @property
     def method(self) -> str:  # type: ignore[override]
-        """The name of the method."""
         return proxy_words.METHOD if self.proxy else words.IMPACT_METHOD
 
     @property
     def references(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Where the method is described."""
         return proxy_words.REFERENCES if self.proxy else words.IMPACT_REFERENCES
 
     def table(self) -> Columns:
@@ -787,7 +785,6 @@ class AdverseImpactResult(ProxyEvidence):
         return {name: v for name, v in columns.items() if not self.proxy or name not in proxy_words.IDLE}
 
     def limits(self) -> tuple[str, ...]:
-        """What this result does not show."""
         return (*self.never_shown, *(proxy_words.limits(self) if self.proxy else ()))
 
     def given_away(self, references: BoolArray, shown: BoolArray) -> bool:
@@ -854,7 +851,6 @@ class AdverseImpactResult(ProxyEvidence):
         return (overview, *scored, *(words.impact_finding(self, i) for i in order), *best)
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """What is assumed, and how it was checked or why it cannot be."""
         if self.proxy:
             return (*proxy_words.assumptions(self), words.ASSUMED_NAMED)
         return (self.rows_assumed(), phrases.SAMPLE, words.ASSUMED_NAMED if self.named else words.ASSUMED_BEST)
