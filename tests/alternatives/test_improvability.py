@@ -621,22 +621,6 @@ def test_the_papers_procedure_has_a_name(data: dict[str, Any], ready: dict[str, 
     assert merged.pvalue <= min(1, 2 * merged.median_pvalue)
 
 
-def test_utilities_have_the_readers_words() -> None:
-    table = iso.simulate.lender(2_000, seed=1).frame()
-    words = iso.Labels(metrics={"tpr": "approval rate of those who repay"})
-    result = iso.improvability(
-        iso.open_source(table, labels=words),
-        outcome="repaid",
-        groups="race",
-        status_quo="approved",
-        candidate="candidate_approved",
-        fairness="tpr",
-        rng=1,
-    )
-    assert "approval rate of those who repay" in result.summary()
-    assert "true positive rate" not in result.summary()
-
-
 STORED = ("estimate", "reference", "pvalues", "selected", "undefined", "pvalue")
 
 
@@ -688,32 +672,6 @@ def test_suppression(data: dict[str, Any], ask: dict[str, Any]) -> None:
     assert np.isnan(unfairness(hidden)[..., :2]).all()
     assert set(hidden.status) == {"suppressed"}
     assert hidden.recommended is None
-
-
-def test_a_report_has_one_row_per_thing_compared(data: dict[str, Any], ready: dict[str, Any]) -> None:
-    result = iso.improvability(data, **ready)
-    compared, tested = result.pages().values()
-    for name in ("estimate", "reference", "disparity", "ci_low", "ci_high"):
-        np.testing.assert_equal(compared[name], getattr(result, name)[:-1])
-    assert not any("_" in str(text) for text in compared["criterion"])
-    assert tested["adjusted_pvalue"] == [result.pvalue]
-    assert {"disparity", "selected", "selected_status_quo"} <= set(result.units())
-
-
-def test_shares_with_the_readers_words_are_in_percent_and_points(data: dict[str, Any], ready: dict[str, Any]) -> None:
-    data = data | {"sick": (data["need"] > np.median(data["need"])).astype(int)}
-    ready = ready | {"outcome": "sick", "accuracy": "accuracy", "fairness": "tpr"}
-    source = iso.open_source(
-        data, labels=iso.Labels(metrics={"tpr": "enrolled of the sick", "accuracy": "rightly placed"})
-    )
-    labeled, ours = iso.improvability(source, **ready), iso.improvability(data, **ready)
-    theirs = [text.replace("enrolled of the sick", "true positive rate") for text in labeled.findings()]
-    assert [text.replace("Rightly placed", "Accuracy") for text in theirs] == list(ours.findings())
-    assert " points with the alternative" in " ".join(labeled.findings())
-    assert labeled.words == {"accuracy": "rightly placed", "tpr": "enrolled of the sick"}
-    gloss = Entry(name="a", kind="improvability", result=labeled).gloss
-    assert "Enrolled of the sick (tpr): " in gloss
-    assert "True positive rate" not in gloss
 
 
 def test_every_group_is_in_the_findings(data: dict[str, Any], ready: dict[str, Any]) -> None:

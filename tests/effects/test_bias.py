@@ -193,19 +193,6 @@ def test_the_omnibus_test_of_two_groups_is_that_of_their_bias(rows: int, measure
     assert result.omnibus_statistic[0] == pytest.approx(result.statistic[0] ** 2, rel=1e-9)
 
 
-def test_sentences_agree_with_the_number_of_groups() -> None:
-    made = experiment(6_000, groups=["a", "b"], error={"b": 0.5}, measure="difference")
-    both = iso.treatment_bias(made, **ROLES, measure="difference", tolerance=0.02)
-    assert both.findings()[0].startswith("A bias was shown for 2 of 2 groups that could be tested: ")
-    assert "The error of the other group is" in both.findings()[1]
-    assert "differs by at most 2.0 points from" in both.null
-    assert ") to " not in both.findings()[-1]  # one size for both groups
-    upper = iso.where("upper half", iso.col("x") >= 0.5)
-    named = iso.treatment_bias(made, **{**ROLES, "groups": upper}, measure="difference")
-    assert named.findings()[0] == "A bias was shown for none of 1 group that could be tested."
-    assert "The error of everybody else is" in named.findings()[1]
-
-
 def test_tolerance_decides_between_three_verdicts() -> None:
     made = experiment(200_000, error={"a": 0.2, "b": 0.2, "c": 0.8})
     result = iso.treatment_bias(made, **ROLES, tolerance=0.45)

@@ -336,24 +336,6 @@ def result() -> Any:
     return stratified(admissions(), **RATE, reference={"sex": "m"}, given="department")
 
 
-def test_columns_and_their_order() -> None:
-    assert result().to_frame().columns == [
-        *("group", "size", "n", "estimate", "reference", "disparity", "ci_low", "ci_high"),
-        *("statistic", "pvalue", "adjusted_pvalue", "verdict", "direction", "status"),
-        *("raw_estimate", "raw_reference", "unconditional", "accounted", "accounted_low", "accounted_high"),
-        *("homogeneity_pvalue", "strata", "one_sided", "deviations", "shortfall", "detectable"),
-    ]
-
-
-def test_it_is_stored_whole_and_drawn() -> None:
-    whole = result()
-    again = iso.from_json(whole.to_json())
-    assert again.to_frame().equals(whole.to_frame())
-    assert again.by_stratum().equals(whole.by_stratum())
-    assert again.summary() == whole.summary()
-    assert whole.plot().to_dict()["layer"]
-
-
 def test_small_strata_are_withheld_with_small_groups() -> None:
     whole = result()
     limit = int(whole.by_stratum()["n"].min()) + 1
@@ -383,14 +365,6 @@ given = ["department", {column = "age", edges = [30]}]
     assert len(parse(text).tests[0].own_options()["given"]) == 2  # type: ignore[arg-type]
 
 
-def test_what_people_are_compared_within_has_the_readers_words() -> None:
-    words = iso.Labels(columns={"department": "department applied to"})
-    source = iso.open_source(admissions(), labels=words)
-    told = iso.flag(source, **RATE, reference={"sex": "m"}, given="department")
-    assert "comparing people with the same department applied to." in told.null
-    assert "without regard to department applied to" in " ".join(told.findings())
-
-
 def test_every_place_reports_rates_that_add_up() -> None:
     """The sentence, the report's table and the stored result hold adjusted rates; raw ones are named so."""
     whole = result()
@@ -415,12 +389,6 @@ def test_every_place_reports_rates_that_add_up() -> None:
     assert [row[1].text for row in strata.rows] == ["department easy", "department hard"]
     assert "same weights" in note
     assert "odds" in stratified(admissions(), **RATE, given="department", scale="odds_ratio").table_note()
-
-
-def test_a_mean_is_adjusted_in_words_too() -> None:
-    options: dict[str, Any] = {"metric": "mean_prediction", "prediction": "score", "groups": "sex"}
-    told = stratified(admissions(), **options, reference={"sex": "m"}, given="department").findings()
-    assert any("adjusted for department (1,007 rows), compared with" in sentence for sentence in told)
 
 
 def banded(**options: Any) -> Any:

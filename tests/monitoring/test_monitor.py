@@ -214,26 +214,6 @@ def test_nothing_is_judged_before_ten_cases() -> None:
     assert any("10 cases and 10 others are counted; so far there are 4 and 196" in text for text in result.warnings)
 
 
-@pytest.mark.parametrize(
-    ("options", "null", "finding"),
-    [
-        ({}, "No group differs from its reference,", "% for the rest in the same batches; "),
-        ({"reference": 0.4}, "No group differs from its reference,", "rows, against 0.400; "),
-        ({"tolerance": 0.02}, "No group's disparity is farther from equality than the tolerance,", "% for the rest"),
-        (
-            {"tolerance": 0.02, "method": iso.mixture(side="greater", center=0.1)},
-            "No group's disparity is above the accepted disparity by more than the tolerance,",
-            "lower bound",
-        ),
-    ],
-)
-def test_sentences_name_the_null_and_the_reference(options: dict[str, Any], null: str, finding: str) -> None:
-    result = iso.monitor(TABLE, batch="week", **OPTIONS | {"groups": "g"} | options)
-    assert result.null == f"{null} on average over the batches."
-    assert any(finding in text for text in result.findings())
-    assert "er than the rest" not in result.headline()
-
-
 def test_a_new_group_is_taken_up() -> None:
     late = TABLE.with_columns(g=pl.when(pl.col("week") == 19).then(pl.lit("d")).otherwise(pl.col("g")))
     result = iso.monitor(late, batch="week", **OPTIONS | {"groups": "g"})

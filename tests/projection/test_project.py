@@ -438,19 +438,6 @@ def test_a_complete_plan_is_not_called_shortened() -> None:
     assert listed(answer).complete
 
 
-def test_selection_has_the_readers_words() -> None:
-    table = {
-        "g": ["a", "b"] * 100,
-        "ok": [1, 1, 0, 0, 1, 0, 1, 0] * 25,
-        "s": [0.9, 0.8, 0.2, 0.1, 0.7, 0.3, 0.6, 0.4] * 25,
-    }
-    for label, word in (("approved", "approved"), ("approval rate", "approved")):
-        source = iso.open_source(table, labels=iso.Labels(metrics={"selection_rate": label}))
-        told = iso.project(source, prediction="ok", groups="g", criterion="statistical_parity", score="s", rng=0)
-        assert f" % {word} " in told.findings()[0]
-        assert iso.from_json(told.to_json()).findings() == told.findings()
-
-
 def pair(shift: float, n: int = 4_000, **options: Any) -> ProjectionResult:
     rng = np.random.default_rng(7)
     group = rng.choice(["a", "b"], n, p=[0.6, 0.4])
@@ -472,52 +459,6 @@ def test_without_a_tolerance_no_number_of_rows_settles_it() -> None:
     assert "neither show a difference" in bounded.headline()
     untested = replace(plain, pvalue=float("nan"))
     assert "Not answered" in untested.headline()
-
-
-def test_a_one_sided_tolerance_speaks_of_its_side() -> None:
-    below = pair(0.6, tolerance={"below": 0.05})  # b is selected far more often than a, the reference
-    assert below.verdict is iso.Verdict.WITHIN_TOLERANCE
-    assert below.null == "The groups' selection rates are at most 0.0500 below those of their references."
-    text = below.summary()
-    assert "at most 0.0500 below those of their references. Differences in the other direction" in below.headline()
-    assert "within 0.0500 of" not in text
-    above = pair(0.6, tolerance={"above": 0.05})
-    assert above.verdict is iso.Verdict.VIOLATION
-    assert "at most 0.0500 above those of their references flips" in above.summary().replace("\n    ", " ")
-
-
-def own_tuple(scale: float, **options: Any) -> ProjectionResult:
-    """A user-defined criterion whose moment is not a difference of rates."""
-    rng = np.random.default_rng(9)
-    age, score = rng.integers(2, 7, 3_000), rng.normal(size=3_000)
-    score += 0.1 * (age - 4)
-    own = Discerning(
-        u={"age": iso.col("age")}, phi=lambda u, mean: scale * (u[:, 0] - mean[0]), names=("age and selection",)
-    )
-    data = {"age": age, "s": score, "c": score >= 0}
-    return iso.project(data, prediction="c", score="s", threshold=0.0, criterion=own, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "verdict", "headline"),
-    [
-        ({}, "violation", "the moments of this criterion are not 0."),
-        ({"tolerance": 0.001}, "violation", "are not within 0.00100 of 0."),
-        ({"tolerance": 1.5}, "within_tolerance", "the moments were shown to be within 1.50 of 0."),
-        (
-            {"tolerance": {"below": 1.5}},
-            "within_tolerance",
-            "the moments were shown to be at least -1.50.",
-        ),
-    ],
-)
-def test_a_tuple_of_ones_own_is_not_called_a_rate(options: dict[str, Any], verdict: str, headline: str) -> None:
-    answer = own_tuple(1.0, **options)
-    assert answer.verdict.value == verdict
-    assert headline in answer.headline()
-    text = " ".join((answer.headline(), answer.null, *answer.findings(), *answer.warnings))
-    assert "rate" not in text
-    assert "moments" in text
 
 
 def test_picture(result: ProjectionResult) -> None:
