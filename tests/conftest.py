@@ -30,7 +30,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     The recorded calls are a large part of all tests, so each of their topics counts as a file.
     """
-    from xdist.scheduler import LoadFileScheduling
+    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
     class ByFile(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
