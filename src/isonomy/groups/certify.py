@@ -571,7 +571,8 @@ class CertifyResult(GroupEvidence):
         """Whether the joint confidence region of level 1 - alpha contains these disparities.
 
         One number for all groups, one for each tested group in the order of `to_frame`, or a mapping from group labels.
-        The degrees of freedom are the rank of the estimating functions at these disparities.
+        With several metrics, only no difference can be tested jointly. The degrees of freedom are the rank of the
+        estimating functions at these disparities.
         """
         region = self._region("contains")
         joint = region.test(per_group(disparities, self._tested_names, "disparities"))
