@@ -318,7 +318,7 @@ def read_votes(rows: ScoreRows, numeric: Mapping[str, str | nw.Expr]) -> RowVote
     if known is not None and user is not None:
         userless = round(float((~known).sum() if lines is None else lines[~known].sum()))
         dropped, user = without_users(rows, userless, dropped), user[known]
-    chosen = slice(None) if known is None else known
+    chosen = slice(None) if known is None or known.all() else known
     lines = None if lines is None else lines[chosen]
     columns = {name: sample.columns[name][chosen] for name in (*numeric, *weights, *sizes)}
     factors = [column for column in (lines, columns.get("weight")) if column is not None]
@@ -346,7 +346,7 @@ def _sum_rows(
     score, outcome = votes.numbers["score"], votes.numbers["outcome"]
     if axis is None:
         axis = votes.axis(score)
-    binary = bool(np.all(outcome * (1 - outcome) == 0))
+    binary = bool(np.all((outcome == 0) | (outcome == 1)))
     tables = []
     for number, partition in enumerate(votes.partitions):
         groups, codes = table_groups(partition, None if known is None else known[number])

@@ -20,7 +20,7 @@ from scipy import sparse
 from isonomy.errors import UsageError
 from isonomy.frames import Group
 from isonomy.numerics.arrays import FloatArray, IntArray
-from isonomy.scores.smoothing.kernels import BINS, Axis, Bandwidth, Widths
+from isonomy.scores.smoothing.kernels import AT_ONCE, BINS, Axis, Bandwidth, Widths
 from isonomy.scores.smoothing.products import SITES, Products
 
 _LINES = 2**13  # users at a time, in products with functionals
@@ -83,15 +83,22 @@ class VoteMoments:
             inside = code >= 0
             code, score, outcome, vote = code[inside], score[inside], outcome[inside], vote[inside]
             lines, user = None if lines is None else lines[inside], None if user is None else user[inside]
-        bins = axis.bins.index(score)
-        cells = code * BINS + bins
+        cells = np.empty(code.size, dtype=np.int32)  # (group, bin)
+        place, weight, total, counts = np.zeros(BINS), np.zeros(size * BINS), np.zeros(size * BINS), np.zeros(size)
+        for start in range(0, code.size, AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            bins, votes = axis.bins.index(score[part]), vote[part]
+            cell = code[part] * BINS + bins
+            cells[part] = cell
+            place += np.bincount(bins, votes * score[part], BINS)
+            weight += np.bincount(cell, votes, size * BINS)
+            total += np.bincount(cell, votes * outcome[part], size * BINS)
+            counts += np.bincount(code[part], None if lines is None else lines[part], size)
 
         def at_sites(values: FloatArray) -> FloatArray:
             return np.bincount(cells, values, size * BINS).astype(np.float64).reshape(size, BINS)
 
-        counts = np.bincount(code, lines, size).astype(np.float64)
-        place = np.bincount(bins, vote * score, BINS).astype(np.float64)
-        weight, total = at_sites(vote), at_sites(vote * outcome)
+        weight, total = weight.reshape(size, BINS), total.reshape(size, BINS)
         moments = cls(title, groups, binary, axis, place, weight, total, np.zeros_like(weight), counts, counts)
         if user is None:
             squared = vote * vote if lines is None else vote * vote / lines
@@ -102,14 +109,17 @@ class VoteMoments:
         people = int(user.max(initial=-1)) + 1
         users = np.zeros((size, people), dtype=bool)
         users[code, user] = True
-        spanning = int((users.sum(axis=0) > 1).sum())
+        spanning = int((users.sum(axis=0, dtype=np.uint8) > 1).sum())
         moments = replace(moments, users=users.sum(axis=1).astype(np.float64), spanning=spanning)
         members = (np.flatnonzero(code == g) for g in range(size))
         if products is None:
+            bins = cells % BINS
             tables = tuple(_table(user[rows], bins[rows], vote[rows], outcome[rows], people) for rows in members)
             square = [np.bincount(table.indices, table.data**2, SITES)[:BINS] for table in tables]
             return replace(moments, square=np.stack(square), tables=tables)
-        products.add(user, people, cells + code * BINS, vote, outcome)
+        products.extend([pair for pair in combinations(range(size), 2) if np.logical_and(*users[list(pair)]).any()])
+        cells += BINS * code.astype(np.int32)
+        products.add(user, people, cells, vote, outcome)
         cubes = np.zeros((4, size, BINS))
         for g, rows in enumerate(() if products.binary else members):  # the skewness of rates is not needed
             votes, totals = (np.bincount(user[rows], v, people) for v in (vote[rows], (vote * outcome)[rows]))
@@ -173,9 +183,9 @@ class VoteMoments:
         if not users:
             return replace(moments, diagonal=diagonal)
         products = Products(size, binary=binary)
-        between = combinations(range(size), 2) if spanning else ()
-        for a, b in (*between, *((g, g) for g in range(size))):
-            products.sums[a, b] = filled(start + (a * size + b) * SITES**2, (SITES, SITES))
+        products.extend(list(combinations(range(size), 2)) if spanning else [])
+        for (a, b), block in products.sums.items():
+            block[:] = filled(start + (a * size + b) * SITES**2, (SITES, SITES))
         return moments.with_products(products)
 
     @property
@@ -230,7 +240,8 @@ class VoteMoments:
         if self.blocks is not None:
             if a > b:
                 return self.cross(b, second, a, first).T
-            block = self.blocks[a, b]
+            if (block := self.blocks.get((a, b))) is None:
+                return covariance
             product = _bilinear(first, block, second)
             if a != b:
                 return product
@@ -282,7 +293,7 @@ def _bilinear(first: FloatArray, block: FloatArray, second: FloatArray) -> Float
     for k, left in enumerate(first):
         for m, right in enumerate(second):
             if left.any() and right.any():  # a functional of votes alone is zero in its second half
-                sums += left.T @ (block[k * BINS : (k + 1) * BINS, m * BINS : (m + 1) * BINS] @ right)
+                sums += left.T @ block[k * BINS : (k + 1) * BINS, m * BINS : (m + 1) * BINS] @ right
     return sums
 
 
