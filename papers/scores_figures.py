@@ -15,6 +15,7 @@ from scipy.stats import norm
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import cross_val_predict
 
+import isonomy as iso
 from isonomy.scores import GroupCalibrator, predictive_parity
 from ledger import draw, record
 from scores_tables import heart_rows
@@ -53,7 +54,7 @@ def platform(seed: int = 0) -> dict[str, Any]:
 def figure2() -> tuple[Any, Any]:
     data = platform()
     roles = {"outcome": "y", "score": "s", "groups": "g", "user": "m", "rng": 1}
-    return predictive_parity(data, **roles), predictive_parity(data, **roles, level="aggregate")
+    return predictive_parity(data, **roles), predictive_parity(data, **roles, method=iso.curves(level="aggregate"))
 
 
 def show(number: int, title: str, names: tuple[str, str], results: tuple[Any, Any]) -> list[float]:

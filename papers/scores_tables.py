@@ -24,6 +24,7 @@ import polars as pl
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.preprocessing import OrdinalEncoder
 
+import isonomy as iso
 from data import find
 from isonomy.scores import GroupCalibrator, calibration_metrics
 from isonomy.scores.smoothing.kernels import PERCENTS
@@ -166,7 +167,12 @@ def measure(data: Scored, calibrate: Any, test: Any, chance: Any) -> Any:
         rate = (len(held) / 2) ** -0.2
         width = np.maximum(1.06 * np.sqrt(grid * (1 - grid)) * rate, rate / 10).tolist()
         line = calibration_metrics(
-            columns, outcome="y", score="s", groups="g", grid=grid.tolist(), bandwidth=width, user=user
+            columns,
+            outcome="y",
+            score="s",
+            groups="g",
+            user=user,
+            method=iso.curves(grid=grid.tolist(), bandwidth=width),
         )
         found[k] = [getattr(line, name)[0] for name in MEASURES]
     return found

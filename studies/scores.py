@@ -195,19 +195,20 @@ ELSEWHERE: dict[str, Curve] = {
 Draw = Callable[[np.random.Generator], Columns]
 
 
-def parity(rng: np.random.Generator, draw: Draw, **options: Any) -> float:
+def parity(rng: np.random.Generator, draw: Draw, method: Any = None, level: Any = None, **options: Any) -> float:
     """The p-value of parity, which combines equal outcomes and the ordering."""
-    return iso.predictive_parity(draw(rng), **(ROLES | {"resamples": 500, "rng": rng} | options)).pvalue
+    curves = iso.curves(method, level=level, resamples=500)
+    return iso.predictive_parity(draw(rng), **ROLES, method=curves, rng=rng, **options).pvalue
 
 
 def ordering(rng: np.random.Generator, draw: Draw) -> float:
     """The p-value of "outcomes do not fall as the score rises", without the correction for its share of alpha."""
-    return iso.predictive_parity(draw(rng), **ROLES, resamples=500, rng=rng).ordering_pvalue * 0.1
+    return iso.predictive_parity(draw(rng), **ROLES, method=iso.curves(resamples=500), rng=rng).ordering_pvalue * 0.1
 
 
 def first_pair(rng: np.random.Generator, draw: Draw, **options: Any) -> float:
     """The p-value of the first pair of groups."""
-    result = iso.predictive_parity(draw(rng), **ROLES, resamples=500, rng=rng, **options)
+    result = iso.predictive_parity(draw(rng), **ROLES, method=iso.curves(resamples=500), rng=rng, **options)
     return float(result.pair_pvalue[0])
 
 
@@ -219,7 +220,8 @@ def marginal(rng: np.random.Generator, draw: Draw, **options: Any) -> float:
 def no_violation(rng: np.random.Generator, draw: Draw) -> float:
     """0 if the verdict over four columns is a violation, else 1; used like a p-value."""
     asked = ROLES | {"groups": ["g0", "g1", "g2", "g3"]}
-    return float(iso.predictive_parity(draw(rng), **asked, resamples=500, rng=rng).verdict != iso.Verdict.VIOLATION)
+    result = iso.predictive_parity(draw(rng), **asked, method=iso.curves(resamples=500), rng=rng)
+    return float(result.verdict != iso.Verdict.VIOLATION)
 
 
 def band_holds(rng: np.random.Generator, draw: Draw, method: Any) -> float:
@@ -228,8 +230,8 @@ def band_holds(rng: np.random.Generator, draw: Draw, method: Any) -> float:
     A score with too few users has no band, which counts as covered.
     """
     grid = np.linspace(0.3, 0.7, 5)
-    options = ROLES | {"resamples": 500, "rng": rng, "grid": grid.tolist(), "method": method}
-    result = iso.predictive_parity(draw(rng), **options)
+    curves = iso.curves(method, grid=grid.tolist(), resamples=500)
+    result = iso.predictive_parity(draw(rng), **ROLES, method=curves, rng=rng)
     true = grid - grid**2
     return float(not np.any((true < result.ci_low) | (result.ci_high < true)))
 
@@ -462,7 +464,7 @@ def straight(s: FloatArray) -> FloatArray:
 def verdicts(rng: np.random.Generator, n: int, apart: float) -> list[float]:
     """Whether a violation of the tolerance 0.1 was shown, and whether *within tolerance* was shown."""
     columns = rows(rng, (n, n), straight, lambda s: straight(s) + apart)
-    verdict = iso.predictive_parity(columns, **ROLES, tolerance=0.1, resamples=500, rng=rng).verdict
+    verdict = iso.predictive_parity(columns, **ROLES, tolerance=0.1, method=iso.curves(resamples=500), rng=rng).verdict
     return [float(verdict == iso.Verdict.VIOLATION), float(verdict == iso.Verdict.WITHIN_TOLERANCE)]
 
 

@@ -181,7 +181,14 @@ def holds(rng: np.random.Generator, target: Any, n: int) -> list[float]:
     """The share of thresholds whose interval covers the true one."""
     rows = sample(rng, LESS, n)
     result = iso.equalize_thresholds(
-        rows, outcome="y", score="s", groups="g", threshold=PRESENT, target=target, resamples=200, rng=rng
+        rows,
+        outcome="y",
+        score="s",
+        groups="g",
+        threshold=PRESENT,
+        target=target,
+        method=iso.curves(resamples=200),
+        rng=rng,
     )
     true = truth(target)
     return [float(np.mean((result.thresholds_low <= true) & (true <= result.thresholds_high)))]

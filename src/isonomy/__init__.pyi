@@ -84,6 +84,7 @@ from isonomy.scores import (
     predictive_parity,
     split_users,
 )
+from isonomy.scores.options import curves
 
 __version__: str
 
@@ -142,6 +143,7 @@ __all__ = [
     "corrected",
     "correction_risk",
     "crossfit",
+    "curves",
     "cut",
     "dark",
     "detectable_disparity",

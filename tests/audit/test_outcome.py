@@ -212,9 +212,9 @@ EVERY_KIND: list[dict[str, Any]] = [
     {"kind": "improvability", "id": "ready", "status_quo": "score", "candidate": "other_score", "capacity": 0.3},
     {"kind": "treatment_bias"},
     {"kind": "evaluate_corrections", "strategies": ["mean"], "method": {"heldout": {"splits": 2, "resamples": 20}}},
-    {"kind": "predictive_parity", "resamples": 200},
+    {"kind": "predictive_parity", "method": {"curves": {"resamples": 200}}},
     {"kind": "marginal_outcomes", "threshold": 0.5},
-    {"kind": "equalize_thresholds", "threshold": 0.5, "target": "tpr", "resamples": 100},
+    {"kind": "equalize_thresholds", "threshold": 0.5, "target": "tpr", "method": {"curves": {"resamples": 100}}},
 ]
 
 

@@ -39,7 +39,7 @@ kind = "composite_parity"
 outcomes = ["repaid", "accepted"]
 scores = ["score", "predicted_effect"]
 groups = ["sex"]
-resamples = 100
+method = {curves = {resamples = 100}}
 """
 UNPLANTED = {"composite_parity", "discover", "evaluate_corrections", "price_of_fairness", "monitor"}
 

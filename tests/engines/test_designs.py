@@ -79,7 +79,14 @@ METHODS: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
     ),
     "equalize_thresholds": (
         iso.equalize_thresholds,
-        {"outcome": "outcome", "score": "score", "threshold": 0.4, "target": "tpr", "resamples": 100, "rng": 0},
+        {
+            "outcome": "outcome",
+            "score": "score",
+            "threshold": 0.4,
+            "target": "tpr",
+            "method": iso.curves(resamples=100),
+            "rng": 0,
+        },
         ("thresholds", "pvalue"),
     ),
     "marginal_outcomes": (

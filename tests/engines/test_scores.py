@@ -48,7 +48,7 @@ def numbers(result: Any) -> Any:
 
 @pytest.mark.parametrize("user", [None, "m"])
 def test_parity(engine: Any, columns: dict[str, Any], user: str | None) -> None:
-    options: dict[str, Any] = {"user": user, "grid": GRID, "rng": 1}
+    options: dict[str, Any] = {"user": user, "method": iso.curves(grid=GRID), "rng": 1}
     found = numbers(predictive_parity(engine(columns), **ROLES, **options))
     answer = expected(predictive_parity, columns, **ROLES, **options)
     np.testing.assert_allclose(found, numbers(answer), rtol=1e-9)
@@ -57,7 +57,7 @@ def test_parity(engine: Any, columns: dict[str, Any], user: str | None) -> None:
 @pytest.mark.parametrize("method", ["residual", "orthogonal", "cumulative", "trend", "published"])
 def test_every_method_has_the_same_sums(columns: dict[str, Any], method: Any) -> None:
     """Rows are read in the same way for all methods, so one engine is enough."""
-    options: dict[str, Any] = {"method": method, "user": "m", "grid": GRID, "rng": 1}
+    options: dict[str, Any] = {"method": iso.curves(method, grid=GRID), "user": "m", "rng": 1}
     found, answer = (predictive_parity(data, **ROLES, **options) for data in (pl.LazyFrame(columns), columns))
     np.testing.assert_allclose(numbers(found), numbers(answer), rtol=1e-9)
 
@@ -78,8 +78,7 @@ def test_counts_conditions_and_cuts(engine: Any, columns: dict[str, Any]) -> Non
         "outcome": "y",
         "score": "s",
         "count": "n",
-        "grid": [0.45, 0.55],
-        "level": "aggregate",
+        "method": iso.curves(grid=[0.45, 0.55], level="aggregate"),
         "rng": 1,
     }
     answer, found = expected(predictive_parity, columns, **options), predictive_parity(engine(columns), **options)
@@ -101,10 +100,14 @@ def test_marginal_thresholds_and_metrics(engine: Any, columns: dict[str, Any]) -
     cases: list[tuple[Any, dict[str, Any], tuple[str, ...]]] = [
         *((marginal_outcomes, tests | {"user": user}, ("estimate", "se")) for user in (None, "m")),
         *(
-            (equalize_thresholds, tests | more | {"resamples": 100, "rng": 0}, RULES)
+            (equalize_thresholds, tests | more | {"method": iso.curves(resamples=100), "rng": 0}, RULES)
             for more in ({}, {"target": "tpr", "user": "m", "change": "all"})
         ),
-        (calibration_metrics, ROLES | {"user": "m", "grid": GRID}, ("calibration_error", "parity_error", "ece", "auc")),
+        (
+            calibration_metrics,
+            ROLES | {"user": "m", "method": iso.curves(grid=GRID)},
+            ("calibration_error", "parity_error", "ece", "auc"),
+        ),
     ]
     for test, options, names in cases:
         answer, found = expected(test, columns, **options), test(data, **options)

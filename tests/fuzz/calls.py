@@ -124,7 +124,7 @@ def public() -> list[Public]:
     both = {"outcome": "y", "prediction": "p", "groups": ["g"]}
     scored = {"outcome": "y", "score": "s", "groups": ["g"]}
     trial = {"effect": "e", "treatment": "t", "outcome": "v", "groups": ["g"]}
-    quick = {"resamples": 100, "rng": 0}
+    quick = {"method": iso.curves(resamples=100), "rng": 0}
     rule = {"outcome": "y", "groups": ["g"], "status_quo": "p", "candidate": "q"}
     return [
         Public("flag", iso.flag, both, {"metric": "tpr", "rng": 0}),
@@ -367,7 +367,7 @@ AUDIT: dict[str, Any] = {
         {"kind": "project", "prediction": "q", "score": "s", "threshold": 0.5, "groups": ["g"]},
         {"kind": "improvability", "status_quo": "p", "candidate": "q", "groups": "g"},
         {"kind": "treatment_bias", "effect": "e", "treatment": "t", "outcome": "v", "measure": "difference"},
-        {"kind": "predictive_parity", "user": "u", "resamples": 100},
+        {"kind": "predictive_parity", "user": "u", "method": {"curves": {"resamples": 100}}},
         {"kind": "equalize_thresholds", "groups": "g", "threshold": 0.5, "target": "tpr"},
         {"kind": "adverse_impact", "groups": ["g"], "threshold": 0.8},
         {"kind": "discover", "metric": "selection_rate", "features": ["g", "x"], "search": {"search": {"depth": 2}}},

@@ -69,7 +69,7 @@ kind = "predictive_parity"
 outcome = "y"
 score = "s"
 user = "u"
-resamples = 100
+method = {curves = {resamples = 100}}
 [[tests]]
 kind = "marginal_outcomes"
 outcome = "y"
@@ -81,7 +81,7 @@ outcome = "y"
 score = "s"
 threshold = 0.5
 target = "tpr"
-resamples = 100
+method = {curves = {resamples = 100}}
 """
 
 
@@ -151,7 +151,9 @@ def test_no_count_or_rate_of_a_withheld_group_is_stored(outputs: tuple[pl.DataFr
 
 
 def test_people_near_a_score_are_not_told_of_a_withheld_group() -> None:
-    result = iso.predictive_parity(people(), outcome="y", score="s", groups="g", user="u", resamples=100, rng=0)
+    result = iso.predictive_parity(
+        people(), outcome="y", score="s", groups="g", user="u", method=iso.curves(resamples=100), rng=0
+    )
     published = result.published(60)
     first, second = (np.array(side) == "g=d" for side in (published.labels, published.against))
     assert (first | second).any()
@@ -350,7 +352,7 @@ def test_strata_beside_a_withheld_group_are_not_listed() -> None:
 def test_composite_scores_withhold_small_groups() -> None:
     table = people().with_columns(r=pl.col("s").reverse(), z=pl.col("y").reverse())
     roles: Any = {"outcomes": ["y", "z"], "scores": ["s", "r"], "groups": "g"}
-    result = iso.composite_parity(table, **roles, resamples=100, rng=0).published(60)
+    result = iso.composite_parity(table, **roles, method=iso.curves(resamples=100), rng=0).published(60)
     pairs = zip(result.labels, result.against, strict=True)
     told = np.array([not {"g=c", "g=d"}.isdisjoint(pair) for pair in pairs])
     assert np.isnan(result.disparity[told]).all()

@@ -252,7 +252,9 @@ FOUND: dict[str, Any] = {
         "projections: a joint test with 0 degrees of freedom has no region",
     ),
     "a mapping as bandwidth": (
-        lambda: iso.calibration_metrics(table(), outcome="y", score="s", groups="g", bandwidth=MAPPED),
+        lambda: iso.calibration_metrics(
+            table(), outcome="y", score="s", groups="g", method=iso.curves(bandwidth=MAPPED)
+        ),
         r"bandwidth: \{1: 2\} is not allowed",
     ),
 }

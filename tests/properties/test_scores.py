@@ -8,11 +8,19 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import isonomy as iso
 from isonomy.scores import equalize_thresholds, predictive_parity
 from isonomy.scores.calibrators import GroupCalibrator
 from isonomy.scores.smoothing.kernels import KERNELS, kernel
 
-ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "user": "m", "resamples": 200, "rng": 1}
+ROLES: dict[str, Any] = {
+    "outcome": "y",
+    "score": "s",
+    "groups": "g",
+    "user": "m",
+    "method": iso.curves(resamples=200),
+    "rng": 1,
+}
 SEEDS = st.integers(0, 10_000)
 
 
@@ -102,7 +110,7 @@ def test_weights_count_rows(seed: int) -> None:
 def test_thresholds_do_not_depend_on_order_names_or_scale(seed: int, target: Any) -> None:
     data = scored_rows(seed, 3_000)
     ask: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "target": target, "change": "all"}
-    ask |= {"resamples": 100, "rng": 0}
+    ask |= {"method": iso.curves(resamples=100), "rng": 0}
     plain = equalize_thresholds(data, threshold=0.5, **ask)
     order = np.random.default_rng(seed).permutation(3_000)
     moved = {name: values[order] for name, values in data.items()} | {"g": 1 - data["g"][order]}

@@ -24,26 +24,35 @@ _calls = Calls()
 CALLS = _calls.calls
 
 
+def curved(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a call, with those of curves in their place."""
+    names = ("level", "grid", "bandwidth", "kernel", "order", "resamples")
+    inner = {name: options.pop(name) for name in names if name in options}
+    if not inner:
+        return options
+    return options | {"method": Late(partial(iso.curves, options.get("method"), **inner))}
+
+
 def parity(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> None:
-    _calls.add("predictive_parity", name, data, then=then, **(ROLES | {"resamples": 200, "rng": 1} | options))
+    _calls.add("predictive_parity", name, data, then=then, **curved(ROLES | {"resamples": 200, "rng": 1} | options))
 
 
 def composite(name: str, data: Any = SMALL, then: Any = None, **options: Any) -> None:
     both: dict[str, Any] = {"outcomes": ["y", "z"], "scores": ["s", "r"], "groups": "sex", "resamples": 100, "rng": 1}
-    _calls.add("composite_parity", name, data, then=then, **(both | options))
+    _calls.add("composite_parity", name, data, then=then, **curved(both | options))
 
 
 def marginal(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> None:
-    _calls.add("marginal_outcomes", name, data, then=then, **(ROLES | {"threshold": 0.4} | options))
+    _calls.add("marginal_outcomes", name, data, then=then, **curved(ROLES | {"threshold": 0.4} | options))
 
 
 def thresholds(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> None:
     given: dict[str, Any] = ROLES | {"threshold": 0.4, "resamples": 100, "rng": 1} | options
-    _calls.add("equalize_thresholds", name, data, then=then, **given)
+    _calls.add("equalize_thresholds", name, data, then=then, **curved(given))
 
 
 def metrics(name: str, data: Any = TABLE, then: Any = None, **options: Any) -> None:
-    _calls.add("calibration_metrics", name, data, then=then, **(ROLES | options))
+    _calls.add("calibration_metrics", name, data, then=then, **curved(ROLES | options))
 
 
 # Parity.
@@ -222,7 +231,7 @@ def rule(name: str, data: Any = ROWS, y: Any = Y, new: Any = None, fit: Any = No
         "threshold": 0.4,
         "random_state": 1,
     } | options
-    _calls.add("GroupThresholds", name, then=fitted(data, y, new, **(fit or {})), **given)
+    _calls.add("GroupThresholds", name, then=fitted(data, y, new, **(fit or {})), **curved(given))
 
 
 def together(name: str, data: Any = ROWS, y: Any = Z, new: Any = None, fit: Any = None, **options: Any) -> None:
@@ -254,7 +263,7 @@ rule("level/user", user="user", level="user")
 rule("level/aggregate", user="user", level="aggregate")
 rule("cluster", target="tpr", cluster="user")
 rule("bandwidth", bandwidth=0.2)
-rule("resamples", target="tpr", resamples=50, change="all")
+rule("resamples", target="tpr", resamples=100, change="all")
 rule("threshold/groups", target="tpr", threshold={"a": 0.35, "b": 0.45, "c": 0.4})
 for _method in ("near_unbiased", "published", "binning", "isotonic", "platt"):
     calibrator(f"method/{_method}", method=_method)
@@ -306,6 +315,10 @@ parity("refuses/user-cluster", user="user", cluster="branch")
 parity("refuses/method", method="kernel")
 parity("refuses/method-old", method="nadaraya-watson")
 parity("refuses/order_tolerance", order_tolerance=0.1)
+_calls.add("predictive_parity", "refuses/grid-moved", TABLE, **ROLES, grid=[0.3, 0.5])
+_calls.add("GroupThresholds", "refuses/bandwidth-moved", bandwidth=0.2)
+marginal("refuses/grid-unused", grid=[0.3, 0.5])
+marginal("refuses/kind", method="trend", bandwidth=0.2)
 parity("refuses/published-order", method="published", order=True)
 parity("refuses/published-adjust", method="published", adjust="sup-t")
 parity("refuses/single-order", order=0.1, grid=0.5)

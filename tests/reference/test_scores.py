@@ -10,6 +10,7 @@ import statsmodels.api as sm
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
+import isonomy as iso
 from isonomy.scores import calibration_metrics, marginal_outcomes, predictive_parity
 from isonomy.scores.smoothing.kernels import BINS
 
@@ -38,7 +39,7 @@ def weighted_least_squares(design: Any, y: Any, weight: Any, user: Any) -> tuple
 @pytest.mark.parametrize("method", ["published", "residual"])
 def test_curves_and_cluster_variance(columns: dict[str, Any], level: Any, method: Any) -> None:
     """Curves are intercepts of local constants (Nadaraya-Watson) or lines, with intervals from local parabolas."""
-    result = predictive_parity(columns, **ROLES, user="m", level=level, method=method, rng=1)
+    result = predictive_parity(columns, **ROLES, user="m", method=iso.curves(method, level=level), rng=1)
     degrees = {"published": (0, 0), "residual": (1, 2)}  # of the curve, and of its interval
     each = np.bincount(columns["m"])[columns["m"]]
     checked = 0
@@ -77,7 +78,7 @@ def test_difference_and_its_variance(columns: dict[str, Any]) -> None:
 def test_the_published_pvalue(columns: dict[str, Any]) -> None:
     """The paper's test: normal p-values of the differences on a grid of scores, multiplied by their number."""
     grid = [0.2, 0.4, 0.6, 0.8]
-    result = predictive_parity(columns, **ROLES, user="m", method="published", grid=grid, rng=1)
+    result = predictive_parity(columns, **ROLES, user="m", method=iso.curves("published", grid=grid), rng=1)
     each = np.bincount(columns["m"])[columns["m"]]
     rate = (np.unique(columns["m"]).size / 2) ** -0.2  # of the users in the average group
     pvalues = []

@@ -22,6 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import isonomy as iso
 from isonomy.errors import MissingValues, UnknownColumn, UnknownOption, UsageError
 from isonomy.scores import calibration_metrics, equalize_thresholds, predictive_parity, split_users
 from isonomy.scores.calibrators import GroupCalibrator, GroupThresholds, MultiObjectiveCalibrator
@@ -467,7 +468,9 @@ def combined_parity_errors(n: int = 20_000, seed: int = 0, vectors: int = 20) ->
     for w in rng.dirichlet([1, 1], vectors):
         for name, scores in (("raw", raw), ("one by one", single), ("together", together)):
             data = {"s": scores @ w, "y": truth @ w, "g": test["g"]}
-            result = predictive_parity(data, outcome="y", score="s", groups="g", resamples=100, rng=1)
+            result = predictive_parity(
+                data, outcome="y", score="s", groups="g", method=iso.curves(resamples=100), rng=1
+            )
             # Smoothed residuals: the plain parity error has a floor, the bias of Nadaraya-Watson.
             errors[name].append(2 * float(np.nanmean(np.abs(result.disparity))))
     return errors
@@ -529,7 +532,13 @@ def test_thresholds_decide_new_rows() -> None:
     rule, X, y = thresholds(target="tpr")
     rule.fit(X, y)
     result = equalize_thresholds(
-        X.with_columns(y=y), outcome="y", score="s", groups="g", threshold=0.5, target="tpr", resamples=100
+        X.with_columns(y=y),
+        outcome="y",
+        score="s",
+        groups="g",
+        threshold=0.5,
+        target="tpr",
+        method=iso.curves(resamples=100),
     )
     np.testing.assert_allclose(rule.thresholds_, result.thresholds)
     assert rule.groups_ == (("a",), ("b",))
@@ -668,9 +677,13 @@ def test_thresholds_of_the_estimator_are_those_of_the_function() -> None:
     y = (rng.random(8_000) < np.where(g == "a", s, s**1.5)).astype(int)
     table = {"s": s, "g": g, "m": m, "y": y}
     asked: dict[str, Any] = {"target": "tpr", "direction": "raise", "threshold": {"a": 0.4, "b": 0.45}, "alpha": 0.1}
-    rule = GroupThresholds(score_column="s", groups="g", cluster="m", resamples=100, random_state=3, **asked)
+    rule = GroupThresholds(
+        score_column="s", groups="g", cluster="m", method=iso.curves(resamples=100), random_state=3, **asked
+    )
     rule.fit(pd.DataFrame(table), y)
-    result = equalize_thresholds(table, outcome="y", score="s", groups="g", cluster="m", resamples=100, rng=3, **asked)
+    result = equalize_thresholds(
+        table, outcome="y", score="s", groups="g", cluster="m", method=iso.curves(resamples=100), rng=3, **asked
+    )
     np.testing.assert_array_equal(rule.thresholds_, result.thresholds)
     np.testing.assert_array_equal(rule.thresholds_low_, result.thresholds_low)
     with pytest.raises(UsageError, match="were not seen in fit and have no threshold"):

@@ -15,7 +15,13 @@ from isonomy.scores import composite_parity
 from support.sampling import binomial_margin
 from support.tables import two_scores
 
-ROLES: dict[str, Any] = {"outcomes": ["u", "v"], "scores": ["a", "b"], "groups": "g", "resamples": 300, "rng": 1}
+ROLES: dict[str, Any] = {
+    "outcomes": ["u", "v"],
+    "scores": ["a", "b"],
+    "groups": "g",
+    "method": iso.curves(resamples=300),
+    "rng": 1,
+}
 
 
 def test_the_score_that_differs_has_the_worst_weight() -> None:
@@ -58,7 +64,7 @@ def test_rows_without_a_user_are_no_rows() -> None:
     data["a"][::7] += 5.0
     kept = {name: values[~np.isnan(who)] for name, values in data.items()}
     for count in (None, "n"):
-        options: dict[str, Any] = {**ROLES, "user": "m", "level": "user", "count": count}
+        options: dict[str, Any] = {**ROLES, "user": "m", "count": count}
         whole, part = composite_parity(data, **options, missing="drop"), composite_parity(kept, **options)
         np.testing.assert_allclose(whole.disparity, part.disparity, rtol=1e-12)
         assert whole.provenance.rows == part.provenance.rows
@@ -129,7 +135,9 @@ def test_the_test_of_joint_calibration_holds_its_level_with_few_people() -> None
         S = rng.random((200, 2))
         data: dict[str, Any] = {"a": S[:, 0], "b": S[:, 1], "g": np.arange(200) % 2}
         data |= {name: rng.random(200) < S[:, k] for k, name in enumerate("uv")}
-        result = composite_parity(data, **ROLES | {"resamples": 100}, weights=[1.0, 1.0], order=False)
+        result = composite_parity(
+            data, **ROLES | {"method": iso.curves(resamples=100, order=False)}, weights=[1.0, 1.0]
+        )
         pvalues.append(min(test.pvalue for test in result.joint))
     assert np.mean(np.array(pvalues) <= 0.05) <= 0.05 + binomial_margin(0.05, 150)
 
@@ -159,7 +167,10 @@ def test_a_reversed_order_is_a_violation_of_composites() -> None:
     rng = np.random.default_rng(2)
     a, b, g = rng.random(3_000), rng.random(3_000), np.repeat(["x", "y"], 1_500)
     data = {"a": a, "b": b, "g": g, "u": rng.random(3_000) < 0.9 - 0.8 * a, "v": rng.random(3_000) < 0.9 - 0.8 * b}
-    both, alone = composite_parity(data, **ROLES), composite_parity(data, **ROLES, order=False)
+    both, alone = (
+        composite_parity(data, **ROLES),
+        composite_parity(data, **ROLES | {"method": iso.curves(resamples=300, order=False)}),
+    )
     assert both.ordering_verdict is iso.Verdict.VIOLATION
     assert "one group has higher outcomes at lower scores" in both.headline()
     assert alone.orders == ()
@@ -170,7 +181,9 @@ def test_skewed_composites_have_no_verdict() -> None:
     rng = np.random.default_rng(3)
     a, b, g = rng.random(2_100), rng.random(2_100), np.repeat(["x", "y"], [100, 2_000])
     u, v = a * rng.lognormal(0, 1.5, 2_100), b * rng.lognormal(0, 1.5, 2_100)
-    result = composite_parity({"a": a, "b": b, "g": g, "u": u, "v": v}, **ROLES, order=False)
+    result = composite_parity(
+        {"a": a, "b": b, "g": g, "u": u, "v": v}, **ROLES | {"method": iso.curves(resamples=300, order=False)}
+    )
     assert np.isnan(result.pvalues).all()
     assert iso.Status.SKEWED in result.status
 
@@ -181,6 +194,6 @@ def test_joint_calibration_needs_events() -> None:
     table: dict[str, Any] = {"g": rng.choice(["a", "b"], 300), "one": first, "two": rng.beta(2.0, 2.0, 300)}
     table |= {"y1": rng.random(300) < first, "y2": rng.random(300) < table["two"]}
     options: dict[str, Any] = {"outcomes": ["y1", "y2"], "scores": ["one", "two"], "groups": "g", "rng": 1}
-    rare, common = composite_parity(table, **options, resamples=100).joint
+    rare, common = composite_parity(table, **options, method=iso.curves(resamples=100)).joint
     assert np.isnan(rare.pvalue)
     assert 0 <= common.pvalue <= 1

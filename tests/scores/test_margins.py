@@ -14,13 +14,14 @@ from isonomy.frames import open_source
 from isonomy.results import theme
 from isonomy.results.questions import QUESTIONS
 from isonomy.scores import equalize_thresholds, marginal_outcomes
+from support.curved import curved
 from support.tables import margins
 
 AT_HALF: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "threshold": 0.5}
 
 
 def ask(data: Any, **options: Any) -> Any:
-    return marginal_outcomes(data, **(AT_HALF | options))
+    return marginal_outcomes(data, **curved(AT_HALF | options))
 
 
 def estimates(result: Any) -> Any:
@@ -174,7 +175,7 @@ def test_a_vote_at_the_margin_is_one_over_all_rows_of_the_user(case: str, monkey
     if case != "weight":
         np.testing.assert_allclose(found, 0.93 / 1.1, atol=0.04)
     present = estimates(ask(table, **options))
-    thresholds = equalize_thresholds(table, **AT_HALF, **options, resamples=100, change="all", rng=0)
+    thresholds = equalize_thresholds(table, **curved(AT_HALF | options | {"resamples": 100, "change": "all", "rng": 0}))
     np.testing.assert_allclose(thresholds.before[0], present, rtol=1e-9)
 
 

@@ -24,6 +24,7 @@ from isonomy.report import Document, Entry, html
 from isonomy.results.questions import QUESTIONS
 from isonomy.scores import predictive_parity
 from isonomy.scores.words import parity_pair
+from support.curved import curved
 from support.tables import scored
 
 ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
@@ -31,7 +32,7 @@ VIOLATION, WITHIN, INCONCLUSIVE = iso.Verdict.VIOLATION, iso.Verdict.WITHIN_TOLE
 
 
 def ask(data: Any, **options: Any) -> Any:
-    return predictive_parity(data, **(ROLES | {"rng": 1} | options))
+    return predictive_parity(data, **curved(ROLES | {"rng": 1} | options))
 
 
 def differ_above(n: int = 20_000) -> dict[str, Any]:
@@ -608,6 +609,12 @@ def test_equal_weights_change_nothing(weight: float) -> None:
     score, group = np.round(rng.random(240), 2), rng.choice(["a", "b"], 240, p=[0.7, 0.3])
     outcome = rng.random(240) < np.clip(score, 0.1, 0.9) - 0.15 * (group == "b")
     table = {"g": group, "s": score, "y": outcome, "one": np.ones(240), "w": np.full(240, weight)}
-    options: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "resamples": 200, "rng": 1}
+    options: dict[str, Any] = {
+        "outcome": "y",
+        "score": "s",
+        "groups": "g",
+        "method": iso.curves(resamples=200),
+        "rng": 1,
+    }
     results = [iso.predictive_parity(table, **options, weight=name) for name in ("one", "w")]
     np.testing.assert_allclose(results[1].pair_pvalue, results[0].pair_pvalue, rtol=1e-9)

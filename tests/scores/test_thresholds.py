@@ -17,11 +17,12 @@ from isonomy.scores import equalize_thresholds, marginal_outcomes, predictive_pa
 from support.tables import margins, rated, rising, scored
 
 ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
+FEW = iso.curves(resamples=100)
 AT_HALF: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "threshold": 0.5}
 
 
 def test_thresholds_equalize_and_keep_the_rate() -> None:
-    found = equalize_thresholds(margins(20_000, power=1.5), **AT_HALF, resamples=100)
+    found = equalize_thresholds(margins(20_000, power=1.5), **AT_HALF, method=FEW)
     assert abs(found.overall_after - found.overall_before) < 1e-3
     np.testing.assert_allclose(found.after[0], found.target, atol=1e-6)
     true = found.thresholds[0], found.thresholds[1] ** 1.5
@@ -34,8 +35,8 @@ def test_thresholds_equalize_and_keep_the_rate() -> None:
 
 def test_thresholds_one_way() -> None:
     data = margins(20_000, power=1.5)
-    up = equalize_thresholds(data, **AT_HALF, direction="raise", resamples=100)
-    down = equalize_thresholds(data, **AT_HALF, direction="lower", resamples=100)
+    up = equalize_thresholds(data, **AT_HALF, direction="raise", method=FEW)
+    down = equalize_thresholds(data, **AT_HALF, direction="lower", method=FEW)
     assert up.thresholds[0] == 0.5 < up.thresholds[1]
     assert up.overall_after < up.overall_before
     assert down.thresholds[1] == 0.5 > down.thresholds[0]
@@ -65,7 +66,7 @@ def rate(metric: str, s: Any, y: Any, t: float) -> float:
 @pytest.mark.parametrize("capacity", [None, 0.2])
 def test_every_target_is_met(target: Any, capacity: float | None) -> None:
     data = margins(20_000, power=2.0)
-    found = equalize_thresholds(data, **AT_HALF, target=target, capacity=capacity, resamples=100, rng=0)
+    found = equalize_thresholds(data, **AT_HALF, target=target, capacity=capacity, method=FEW, rng=0)
     assert found.metrics == (target,)
     assert found.verdict is iso.Verdict.VIOLATION
     wanted = np.mean(data["s"] >= 0.5) if capacity is None else capacity
@@ -84,8 +85,8 @@ def test_every_target_is_met(target: Any, capacity: float | None) -> None:
 
 def test_equal_odds_with_one_threshold_and_by_lot() -> None:
     data = margins(20_000, power=2.0)
-    plain = equalize_thresholds(data, **AT_HALF, target="equalized_odds", resamples=100, rng=0)
-    drawn = equalize_thresholds(data, **AT_HALF, target="equalized_odds", randomize=True, resamples=100, rng=0)
+    plain = equalize_thresholds(data, **AT_HALF, target="equalized_odds", method=FEW, rng=0)
+    drawn = equalize_thresholds(data, **AT_HALF, target="equalized_odds", randomize=True, method=FEW, rng=0)
     assert plain.metrics == drawn.metrics == ("tpr", "fpr")
     assert any("a lottery near the threshold can" in text for text in plain.warnings)
     assert not drawn.warnings
@@ -99,7 +100,7 @@ def test_groups_that_do_not_differ_share_a_threshold() -> None:
     rng = np.random.default_rng(0)
     s, g = rng.random(30_000), np.repeat(["a", "b", "c"], 10_000)
     y = (rng.random(30_000) < np.where(g == "c", s**2, s)).astype(int)
-    found = equalize_thresholds({"s": s, "g": g, "y": y}, **AT_HALF, target="tpr", resamples=100, rng=0)
+    found = equalize_thresholds({"s": s, "g": g, "y": y}, **AT_HALF, target="tpr", method=FEW, rng=0)
     assert found.blocks[0] == found.blocks[1] != found.blocks[2]
     assert found.thresholds[0] == found.thresholds[1] != found.thresholds[2]
 
@@ -109,8 +110,8 @@ def test_weights_and_clusters_of_thresholds() -> None:
     size = data["s"].size
     for target in ("tpr", "outcome_at_margin"):
         # Margins of a given width: without one it is chosen by errors, which are estimated in another way with weights.
-        width_given = {"bandwidth": 0.1} if target == "outcome_at_margin" else {}
-        ask: dict[str, Any] = AT_HALF | {"resamples": 100, "rng": 0} | width_given
+        width = 0.1 if target == "outcome_at_margin" else None
+        ask: dict[str, Any] = AT_HALF | {"method": iso.curves(bandwidth=width, resamples=100), "rng": 0}
         plain = equalize_thresholds(data, **ask, target=target)
         doubled = [
             equalize_thresholds(data | {"w": np.full(size, w)}, **ask, target=target, weight="w") for w in (1.0, 2.0)
@@ -121,8 +122,8 @@ def test_weights_and_clusters_of_thresholds() -> None:
         twice = {name: np.tile(values, 2) for name, values in data.items()} | {"m": np.tile(np.arange(size), 2)}
         alike = equalize_thresholds(twice, **ask, target=target, cluster="m")
         counted = equalize_thresholds(data | {"m": np.arange(size)}, **ask, target=target, cluster="m")
-        width = [np.mean(one.thresholds_high - one.thresholds_low) for one in (alike, counted)]
-        assert width[0] > 0.9 * width[1]  # copies of a row are not more rows
+        lengths = [np.mean(one.thresholds_high - one.thresholds_low) for one in (alike, counted)]
+        assert lengths[0] > 0.9 * lengths[1]  # copies of a row are not more rows
 
 
 @pytest.mark.parametrize("target", ["selection_rate", "fpr", "predictive_value"])
@@ -131,7 +132,7 @@ def test_a_group_without_events(target: Any) -> None:
     data["y"] = np.where(np.asarray(data["g"]) == data["g"][0], 0, data["y"])
     assert predictive_parity(data, **ROLES, rng=1).verdict == "violation"
     assert marginal_outcomes(data, **ROLES, threshold=0.5).verdict == "violation"
-    options: dict[str, Any] = {"threshold": 0.5, "target": target, "resamples": 100, "rng": 1}
+    options: dict[str, Any] = {"threshold": 0.5, "target": target, "method": FEW, "rng": 1}
     assert equalize_thresholds(data, **ROLES, **options).thresholds.size == 2
 
 
@@ -140,7 +141,7 @@ def test_numbers_of_rows_are_without_weights(target: str) -> None:
     data = margins(1_000, power=2.0)
     groups, size = np.unique(data["g"], return_counts=True)
     heavy = data | {"w": np.where(data["g"] == groups[0], 2.0, 0.2), "n": np.full(data["s"].size, 3)}
-    ask: dict[str, Any] = AT_HALF | {"resamples": 100, "rng": 0, "target": target, "weight": "w"}
+    ask: dict[str, Any] = AT_HALF | {"method": FEW, "rng": 0, "target": target, "weight": "w"}
     for counted, times in (({}, 1), ({"count": "n"}, 3)):
         result = equalize_thresholds(heavy, **(ask | counted))
         assert result.size.tolist() == (times * size).tolist()
@@ -203,7 +204,7 @@ def test_one_stray_score_changes_little() -> None:
 
 
 def test_the_scale_of_the_score_does_not_matter() -> None:
-    data, ask = rated(rising), AT_HALF | {"resamples": 100}
+    data, ask = rated(rising), AT_HALF | {"method": FEW}
     plain = equalize_thresholds(data, **ask)
     for scale in (10.0, 1000.0):
         found = equalize_thresholds(data | {"s": data["s"] * scale}, **(ask | {"threshold": 0.5 * scale}))
@@ -236,7 +237,7 @@ def gaps(n: int = 6_000) -> dict[str, Any]:
 @pytest.mark.parametrize("threshold", [0.5, 0.55])
 def test_groups_that_share_a_threshold_have_one(target: Any, threshold: float) -> None:
     data = gaps()
-    ask: dict[str, Any] = AT_HALF | {"target": target, "threshold": threshold, "resamples": 100, "rng": 0}
+    ask: dict[str, Any] = AT_HALF | {"target": target, "threshold": threshold, "method": FEW, "rng": 0}
     result = equalize_thresholds(data, **ask)
     for block in set(result.blocks.tolist()):
         for name in ("thresholds", "thresholds_low", "thresholds_high", "lottery"):
@@ -246,7 +247,7 @@ def test_groups_that_share_a_threshold_have_one(target: Any, threshold: float) -
         assert result.rate_after[g] == np.mean(mine >= result.thresholds[g])  # the rates are those of these thresholds
 
 
-READ: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "threshold": 0.5, "rng": 0, "resamples": 100}
+READ: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g", "threshold": 0.5, "rng": 0, "method": FEW}
 
 
 def test_equal_scores_leave_every_estimate_inside_its_interval_and_say_that_groups_still_differ() -> None:
@@ -254,7 +255,7 @@ def test_equal_scores_leave_every_estimate_inside_its_interval_and_say_that_grou
     data = rated(lambda s, g: np.where(g == "a", 0.8, 0.3) * s)
     data["s"] = np.round(data["s"] * 4) / 4
     for options in ({"target": "tpr"}, {"target": "predictive_value"}, {"target": "equalized_odds", "randomize": True}):
-        found = equalize_thresholds(data, **(AT_HALF | options), change="all", resamples=100, rng=1)
+        found = equalize_thresholds(data, **(AT_HALF | options), change="all", method=FEW, rng=1)
         for name in ("thresholds", "lottery", "selected_change"):
             low, value, high = (getattr(found, name + end) for end in ("_low", "", "_high"))
             assert np.all((low <= value) & (value <= high)), name
@@ -348,7 +349,7 @@ def test_rows_without_a_weight_are_left_out(target: Any) -> None:
         "user": "m",
         "weight": "w",
     }
-    options |= {"target": target, "change": "all", "missing": "drop", "resamples": 100, "rng": 0}
+    options |= {"target": target, "change": "all", "missing": "drop", "method": FEW, "rng": 0}
     expected = iso.equalize_thresholds({name: values[kept] for name, values in data.items()}, **options)
     result = iso.equalize_thresholds(data | {"w": np.where(kept, data["w"], np.nan)}, **options)
     np.testing.assert_allclose(result.thresholds, expected.thresholds, rtol=1e-9)
@@ -367,7 +368,7 @@ def test_thresholds_with_tied_scores_say_so() -> None:
 def test_flat_outcomes_cannot_be_made_equal(seed: int) -> None:
     data = rated(lambda s, g: np.where(g == "a", 0.3, 0.6), seed=seed)
     for direction in ("both", "raise", "lower"):
-        found = equalize_thresholds(data, **AT_HALF, direction=direction, resamples=100)
+        found = equalize_thresholds(data, **AT_HALF, direction=direction, method=FEW)
         assert found.status.count(iso.Status.INFEASIBLE) == (2 if direction == "both" else 1)
         for g, status in enumerate(found.status):
             if status is not iso.Status.INFEASIBLE:
@@ -431,7 +432,7 @@ def test_thresholds_of_groups_without_events() -> None:
 
 @pytest.mark.parametrize("threshold", [np.float32(0.5), np.array(0.5)[()]])
 def test_thresholds_of_numpy_are_numbers(threshold: Any) -> None:
-    data, ask = rated(rising, n=1_000), AT_HALF | {"resamples": 100}
+    data, ask = rated(rising, n=1_000), AT_HALF | {"method": FEW}
     plain = equalize_thresholds(data, **ask)
     found = equalize_thresholds(data, **(ask | {"threshold": threshold}))
     np.testing.assert_array_equal(found.thresholds, plain.thresholds)
@@ -447,7 +448,7 @@ def test_thresholds_of_withheld_groups_are_not_told() -> None:
     score = rng.random(group.size).round(3)
     table = {"g": group, "s": score, "y": rng.random(group.size) < score}
     result = iso.equalize_thresholds(
-        table, outcome="y", score="s", groups="g", threshold=0.5, target="tpr", resamples=100, rng=0
+        table, outcome="y", score="s", groups="g", threshold=0.5, target="tpr", method=FEW, rng=0
     )
     summary = result.published(60).summary()
     assert "nan" not in summary
@@ -464,7 +465,7 @@ def duck(columns: dict[str, Any]) -> Any:
     [*product([dict, pl.LazyFrame], [np.inf, -np.inf, np.nan]), (pd.DataFrame, np.nan), (duck, -np.inf)],
 )
 def test_infinite_scores_are_missing(engine: Any, value: float) -> None:
-    data, ask = rated(rising, n=1_000), AT_HALF | {"resamples": 100}
+    data, ask = rated(rising, n=1_000), AT_HALF | {"method": FEW}
     keep = np.arange(2_000) % 10 > 0
     expected = equalize_thresholds({k: v[keep] for k, v in data.items()}, **ask)
     found = equalize_thresholds(engine(data | {"s": np.where(keep, data["s"], value)}), **ask, missing="drop")
@@ -496,7 +497,7 @@ def test_thresholds_in_force_are_the_test_at_shifted_scores() -> None:
 def test_moving_thresholds_again_arrives_where_one_threshold_does(target: Any) -> None:
     """With the share selected kept, the equal thresholds do not depend on those before."""
     data = margins(20_000, power=1.5)
-    roles = {"outcome": "y", "score": "s", "groups": "g", "target": target, "rng": 0, "resamples": 100}
+    roles = {"outcome": "y", "score": "s", "groups": "g", "target": target, "rng": 0, "method": FEW}
     again = equalize_thresholds(data, threshold={"a": 0.4, "b": 0.45}, **roles)
     once = equalize_thresholds(data, threshold=0.4, capacity=again.overall_before, **roles)
     np.testing.assert_allclose(again.thresholds, once.thresholds, atol=0.001 if target == "tpr" else 0.03)
@@ -520,9 +521,9 @@ def test_groups_that_were_not_shown_to_differ_move_together() -> None:
 def test_all_combinations_of_several_columns_get_a_threshold() -> None:
     data = margins(8_000, power=1.5)
     data["h"] = np.where(np.arange(16_000) % 2 == 0, "m", "f")
-    both = equalize_thresholds(data, **(AT_HALF | {"groups": ["g", "h"]}), target="tpr", rng=0, resamples=100)
+    both = equalize_thresholds(data, **(AT_HALF | {"groups": ["g", "h"]}), target="tpr", rng=0, method=FEW)
     joined = {**data, "gh": np.char.add(data["g"], data["h"])}
-    one = equalize_thresholds(joined, **(AT_HALF | {"groups": "gh"}), target="tpr", rng=0, resamples=100)
+    one = equalize_thresholds(joined, **(AT_HALF | {"groups": "gh"}), target="tpr", rng=0, method=FEW)
     np.testing.assert_array_equal(both.thresholds, one.thresholds)
     assert both.labels == tuple(f"g={g} & h={h}" for g in "ab" for h in "fm")
 

@@ -24,7 +24,8 @@ from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from isonomy.numerics.status import Status
 from isonomy.options import Alpha, Draws, Finite, Fraction, Number, Positive, Seeded, check_parameters, checked, resolve
 from isonomy.scores import words
-from isonomy.scores.read import Level, threshold_of_each
+from isonomy.scores.options import CurvesOption, moved
+from isonomy.scores.read import threshold_of_each
 from isonomy.scores.smoothing.kernels import Axis
 from isonomy.scores.smoothing.maps import Calibration, Map, each_predicted, fit_map, fit_surface, identity, onto
 from isonomy.scores.smoothing.targets import Direction, Target
@@ -498,10 +499,8 @@ class GroupThresholds(ScoredByModel, BaseEstimator):
         The column that identifies users; needed by ``fit`` only.
     cluster : str or int, optional
         The column of rows that vary together, if these are wider than users; needed by ``fit`` only.
-    capacity, change, direction, randomize, level, bandwidth, alpha
-        As in `isonomy.equalize_thresholds`.
-    resamples : int, default 0
-        Number of bootstrap samples behind the intervals of the thresholds; 0: no intervals.
+    capacity, change, direction, randomize, method, alpha
+        As in `isonomy.equalize_thresholds`; without ``resamples`` in ``method`` there are no intervals.
     estimator, cv
         As in `GroupCalibrator`: a classifier that makes the score.
     unknown : {"present", "error"}, default "present"
@@ -517,7 +516,7 @@ class GroupThresholds(ScoredByModel, BaseEstimator):
         One entry per group: people are selected from the threshold up, and with the probability from ``lottery_`` up
         to the threshold.
     thresholds_low_, thresholds_high_ : numpy.ndarray
-        The intervals of the thresholds, if ``resamples`` is not 0.
+        The intervals of the thresholds, with ``method=iso.curves(resamples=...)``.
     pvalue_, target_ : float
         The p-value of equality at the present threshold, and the common value aimed at.
     status_ : tuple
@@ -539,6 +538,7 @@ class GroupThresholds(ScoredByModel, BaseEstimator):
     array([1, 0])
     """
 
+    moved: ClassVar = {**GroupEstimator.moved, **moved("level", "bandwidth", "resamples", value="...")}
     target: Target = "outcome_at_margin"
     _: KW_ONLY
     threshold: Finite | Mapping[Any, Finite] = 0.5
@@ -550,10 +550,8 @@ class GroupThresholds(ScoredByModel, BaseEstimator):
     change: Change = "shown"
     direction: Direction = "both"
     randomize: bool = False
-    level: Level | None = None
-    bandwidth: Positive | None = None
+    method: CurvesOption = CurvesOption()  # noqa: RUF009
     alpha: Alpha = 0.05
-    resamples: Annotated[int, Number(least=0, most=100_000, whole=True)] = 0
     estimator: object = None
     cv: object = None
     unknown: Literal["present", "error"] = "present"
@@ -586,7 +584,7 @@ class GroupThresholds(ScoredByModel, BaseEstimator):
         names = {code: (" & ".join(map(str, key)),) for code, key in enumerate(rows.keys)}
         given = self.threshold
         reading: Any = {name: name for name in ("weight", "cluster") if name in table}
-        shared = ("target", "capacity", "change", "direction", "randomize", "level", "bandwidth", "alpha", "resamples")
+        shared = ("target", "capacity", "change", "direction", "randomize", "method", "alpha")
         plan = ThresholdsPlan(
             open_source(table, **reading),
             **{name: getattr(self, name) for name in shared},
@@ -595,13 +593,14 @@ class GroupThresholds(ScoredByModel, BaseEstimator):
             score="score",
             groups="group",
             user="user" if "user" in table else None,
+            default_draws=0,
         )
         sample = read(plan)
         columns = decide(estimate(sample, plan, np.random.default_rng(self.random_state)), sample, plan)
         self.groups_ = tuple(rows.keys[int(str(group.items[0][1]))] for group in columns["groups"])
         for name in ("thresholds", "lottery", "probability", "pvalue", "target"):
             setattr(self, f"{name}_", columns[name])
-        if self.resamples:
+        if self.method.resamples:
             self.thresholds_low_, self.thresholds_high_ = columns["thresholds_low"], columns["thresholds_high"]
         self.status_ = tuple(map(Status, map(str, columns["status"])))
         return self

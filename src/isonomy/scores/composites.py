@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 import numpy as np
 from scipy import special
@@ -22,10 +22,11 @@ from isonomy.inference.effect import too_skewed
 from isonomy.inference.multiplicity import normal_draws, smallest
 from isonomy.numerics import resampling, tails
 from isonomy.numerics.arrays import FloatArray, IntArray
-from isonomy.options import Alpha, Column, Names, Number, Positive, RowOptions, Seeded, Tolerance, Whole
+from isonomy.options import Alpha, Column, Names, RowOptions, Seeded, Tolerance, Whole
 from isonomy.results import Columns, column, open_call, question, storable
 from isonomy.results.columns import join_tables
 from isonomy.scores import words
+from isonomy.scores.options import CurvesOption, moved
 from isonomy.scores.pairs import (
     MOST_PAIRS,
     OrderedEvidence,
@@ -36,7 +37,7 @@ from isonomy.scores.pairs import (
     line_status,
     pair_lines,
 )
-from isonomy.scores.read import Level, RowVotes, ScorePlan, ScoreRows, read_votes, table_groups
+from isonomy.scores.read import RowVotes, ScorePlan, ScoreRows, read_votes, table_groups
 from isonomy.scores.smoothing import comparisons
 from isonomy.scores.smoothing.kernels import BINS, Smoother
 from isonomy.scores.smoothing.moments import Pair, VoteMoments
@@ -57,6 +58,7 @@ CASES = 4  # effective events, and non-events, of a 0/1 outcome for each of thes
 
 @question(
     "CompositePlan",
+    moved=moved("level", "order", "resamples"),
     asks="Does every weighted sum of these scores mean the same thing for every group?",
     topic="Meaning of weighted scores",
     badges={"violation": "Different meaning shown"},
@@ -70,13 +72,11 @@ def composite_parity(
     scores: Names,
     groups: Groups,
     user: Column | None = None,
-    level: Level | None = None,
     weights: Sequence[float] | None = None,
     reference: Mapping[str, object] | None = None,
     tolerance: Tolerance = None,
-    order: bool | Positive | None = None,
+    method: CurvesOption = CurvesOption(),  # noqa: B008
     alpha: Alpha = 0.05,
-    resamples: Annotated[int, Number(least=100, most=100_000, whole=True)] = 2_000,
     depth: Whole = 1,
     rng: Seeded = None,
     **rows: Unpack[RowOptions],
@@ -96,9 +96,9 @@ def composite_parity(
     weights : sequence of float, optional
         The weights in production, one for each score: only this weighted sum is tested, and weights that would predict
         the weighted outcome better are estimated. Default: all weights of at least 0 that sum to 1, on a lattice.
-    groups, user, level, reference, tolerance, order, alpha, resamples, depth, rng
-        As in `predictive_parity`. A tolerance is in the unit of the weighted outcome; the order is tested for all
-        weights, adjusted by Bonferroni's method.
+    groups, user, reference, tolerance, method, alpha, depth, rng
+        As in `predictive_parity`; of `isonomy.curves`, ``method`` takes level, order and resamples. A tolerance is in
+        the unit of the weighted outcome; the order is tested for all weights, adjusted by Bonferroni's method.
     **rows
         count, weight, cluster, missing, missing_group: see `isonomy.RowOptions` and `predictive_parity`.
 
@@ -264,7 +264,7 @@ def estimate(
 def worst_order(composites: Sequence[VoteMoments], plan: CompositePlan, rng: np.random.Generator) -> Reversal:
     """The clearest reversal over all weights, adjusted for their number; the limit is that of all weights."""
     labels = [group.label for group in composites[0].groups]
-    options = (labels, plan.order_tolerance, plan.alpha, plan.resamples)
+    options = (labels, plan.order_tolerance, plan.alpha, plan.draws)
     tests = [
         comparisons.ordering(comparisons.interval_means(table), *options, draws)
         for table, draws in zip(composites, rng.spawn(len(composites)), strict=True)
@@ -316,7 +316,7 @@ def uniform(
 
     The first is that of the smallest p-value over all weights of points and walk, by their joint law.
     """
-    draws = plan.resamples
+    draws = plan.draws
     parts = [under_weights(table, pair, plan) for table in tables]
     ends = np.cumsum([0, *(part["functionals"][0].shape[1] for part in parts)])
     pvalues, difference = np.full((2, len(parts)), np.nan)

@@ -15,7 +15,8 @@ from isonomy.numerics.arrays import IntArray
 from isonomy.options import Column, Draws, RowOptions, Seeded
 from isonomy.results import open_call, question
 from isonomy.scores.measures import MEASURES, OVERALL, CalibrationMetrics, calibration_metrics, spread
-from isonomy.scores.read import Level, RowVotes, ScorePlan, read_votes, refuse_several, table_groups
+from isonomy.scores.options import CurvesOption, Level
+from isonomy.scores.read import RowVotes, ScorePlan, read_votes, refuse_several, table_groups
 
 if TYPE_CHECKING:
     from isonomy.scores.calibrators import GroupCalibrator
@@ -108,7 +109,7 @@ def evaluate_calibrators(
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EvaluationPlan(ScorePlan):
     calibrators: Sequence[str] | Mapping[str, Any] | None
-    method: str
+    level: Level | None
     splits: int | None
 
     def __post_init__(self) -> None:
@@ -134,6 +135,10 @@ class EvaluationPlan(ScorePlan):
                 f"names (other than {NONE!r}) to calibrators."
             )
         return named
+
+    @cached_property
+    def curves(self) -> CurvesOption:
+        return CurvesOption(level=self.level)
 
     @property
     def rounds(self) -> int:
@@ -206,7 +211,7 @@ def measure(votes: RowVotes, codes: IntArray, halves: Sequence[Rows], plan: Eval
         known["user"] = person if plan.method == "published" else np.asarray(votes.user)[rows]
     table = known | {f"score {k}": values for k, values in enumerate(scores.values())}
     order = np.arange(rows.size) if plan.method == "published" else np.argsort(rows)  # the same parts in every split
-    roles: Any = {"user": "user", "level": plan.rows.level} if plan.user is not None else {}
+    roles: Any = {"user": "user", "method": CurvesOption(level=plan.rows.level)} if plan.user is not None else {}
     roles |= {} if weight is None else {"weight": "weight"}
     return calibration_metrics(
         {name: values[order] for name, values in table.items()},

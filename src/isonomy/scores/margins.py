@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
 
 import narwhals as nw
 import numpy as np
@@ -15,20 +15,20 @@ from isonomy.frames.expressions import flag
 from isonomy.inference import conclude, inside
 from isonomy.inference.effect import Wald
 from isonomy.numerics import tails
-from isonomy.options import Alpha, Also, Column, Finite, Positive, RowOptions, Tolerance, Whole
+from isonomy.options import Alpha, Column, Finite, RowOptions, Tolerance, Whole
 from isonomy.results import Columns, Note, note_if, open_call, question
 from isonomy.results.columns import join_tables
 from isonomy.scores import words
+from isonomy.scores.options import CurvesOption, EdgeFit, moved
 from isonomy.scores.pairs import MOST_PAIRS, OutcomeEvidence, line_status, pair_lines
-from isonomy.scores.read import Level, ScoreSums, ThresholdPlan, rows_above
+from isonomy.scores.read import ScoreSums, ThresholdPlan, rows_above
 from isonomy.scores.smoothing import comparisons
-from isonomy.scores.smoothing.kernels import Kernel, Smoother
+from isonomy.scores.smoothing.kernels import Smoother
 from isonomy.scores.smoothing.moments import VoteMoments
 
 if TYPE_CHECKING:
     import altair as alt
 
-EdgeFit = Annotated[Literal["local-quadratic", "local-linear", "published"], Also({"nadaraya_watson": "published"})]
 PairAdjustment = Literal["holm", "bonferroni", "bh", "by", "none"]
 DEGREES = {"local-quadratic": 2, "local-linear": 1, "published": 0}
 FEWEST = 2.0  # effective users next to the threshold
@@ -40,6 +40,7 @@ NEXT_TO = 0.25  # of a bandwidth: how near to the threshold these must be
 
 @question(
     "MarginalPlan",
+    moved=moved("level", "bandwidth", "kernel"),
     asks="Do people who only just got a positive decision have the same outcomes in every group?",
     topic="Outcomes at the threshold",
     badges={"violation": "Different outcomes shown"},
@@ -61,10 +62,7 @@ def marginal_outcomes(
     threshold: Finite | Mapping[Any, Finite],
     groups: Groups,
     user: Column | None = None,
-    level: Level | None = None,
-    bandwidth: Positive | Literal["cross-validation"] | None = None,
-    method: EdgeFit = "local-quadratic",
-    kernel: Kernel = "gaussian",
+    method: EdgeFit | CurvesOption = "local-quadratic",
     reference: Mapping[str, object] | None = None,
     adjust: PairAdjustment = "holm",
     tolerance: Tolerance = None,
@@ -83,19 +81,16 @@ def marginal_outcomes(
     ----------
     data : table
         Any table isonomy reads.
-    outcome, score, groups, user, level, kernel, reference, tolerance, alpha, depth
+    outcome, score, groups, user, reference, tolerance, alpha, depth
         As in `predictive_parity`.
     threshold : float or mapping
         The decision is positive for scores of at least this number. Thresholds by group, such as ``{"a": 0.38,
         "b": 0.62}``, are those in force: outcomes at each group's own threshold are compared (Remark 4). For several
         group columns, join the values: ``{"Black & F": 0.4, ...}``.
-    bandwidth : float or "cross-validation", optional
-        Width of the kernel above the threshold. Default: the paper's rule, with the users (or rows) of the average
-        group above the threshold.
-    method : {"local-quadratic", "local-linear", "published"}, default "local-quadratic"
+    method : {"local-quadratic", "local-linear", "published"} or curves, default "local-quadratic"
         The local polynomial for a group's outcome, and for the *difference* between two groups after the curve that
         they share has been removed. ``"local-linear"`` keeps a bias from curvature. ``"published"``: the paper's
-        Nadaraya-Watson means, which have a bias of order h at an edge.
+        Nadaraya-Watson means, which have a bias of order h at an edge. Level, bandwidth and kernel: `isonomy.curves`.
     adjust : {"holm", "bonferroni", "bh", "by", "none"}, default "holm"
         How p-values are adjusted for the number of pairs of groups that are compared.
     **rows
@@ -139,7 +134,7 @@ def marginal_outcomes(
         **decide(columns, plan),
         null=words.marginal_null(plan.in_force, plan.tolerance, binary=binary),
         notes=notes(sums, columns, plan),
-        provenance=record(rows=sums.rows, dropped=sums.dropped, random=False, **reading),
+        provenance=record(rows=sums.rows, dropped=sums.dropped, random=False, **plan.chosen, **reading),
         threshold=plan.in_force,
         alpha=plan.alpha,
         binary=binary,
@@ -151,8 +146,9 @@ def marginal_outcomes(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MarginalPlan(ThresholdPlan):
-    method: str
-    kernel: Kernel
+    uses: ClassVar[tuple[str, ...]] = ("bandwidth", "kernel")
+    kinds: ClassVar[tuple[str, ...]] = tuple(DEGREES)
+
     adjust: PairAdjustment
 
 
@@ -186,9 +182,8 @@ def groups_below(plan: MarginalPlan) -> tuple[str, ...]:
 
 def estimate(sums: ScoreSums, plan: MarginalPlan) -> dict[str, Any]:
     tables, critical = [], float(tails.normal_isf(plan.alpha))
-    options: Any = {name: getattr(plan, name) for name in ("bandwidth", "method", "kernel", "reference", "alpha")}
     for table in sums.tables:
-        numbers, difference = at_threshold(table, plan.present, **options)
+        numbers, difference = at_threshold(table, plan.present, plan.curves, plan.kind, plan.reference, plan.alpha)
         outcome = Wald(numbers["estimate"], numbers["estimate_se"])
         ends = zip(("estimate", "estimate_low", "estimate_high"), (outcome.value, *outcome.band(critical)), strict=True)
         sides = {"effective_n": numbers["effective_n"], **dict(ends)}
@@ -210,17 +205,15 @@ def estimate(sums: ScoreSums, plan: MarginalPlan) -> dict[str, Any]:
 def at_threshold(
     table: VoteMoments,
     threshold: float,
-    *,
-    bandwidth: float | Literal["cross-validation"] | None = None,
-    method: str = "local-quadratic",
-    kernel: Kernel = "gaussian",
+    curves: CurvesOption,
+    kind: str = "local-quadratic",
     reference: Mapping[str, object] | None = None,
     alpha: float = 0.05,
 ) -> tuple[dict[str, Any], Wald]:
     """Outcomes of the groups of a table at the threshold, and differences of its ``pairs``; NaN if unsupported."""
-    point, degree = np.array([threshold]), DEGREES[method]
-    widths = table.bandwidth(bandwidth, point, published=not degree)
-    smoother = Smoother(point, widths.widths(point), degree, kernel)
+    point, degree = np.array([threshold]), DEGREES[kind]
+    widths = table.bandwidth(curves.bandwidth, point, published=not degree)
+    smoother = Smoother(point, widths.widths(point), degree, curves.kernel)
     fit = comparisons.fit_curves(table, smoother)
     # A curve that begins far from the threshold is not known there.
     reach = replace(smoother, width=NEXT_TO * smoother.width)
@@ -262,7 +255,7 @@ def decide(columns: Mapping[str, Any], plan: MarginalPlan) -> dict[str, Any]:
 
 def notes(sums: ScoreSums, columns: Mapping[str, Any], plan: MarginalPlan) -> tuple[Note, ...]:
     known = [] if sums.tables[0].axis.unit or plan.rows.in_force else [Note("outside_unit")]
-    if plan.method == "published":
+    if plan.kind == "published":
         known.append(Note("published_margin"))
     known.extend(note_if("nobody_above", groups_below(plan)))
     tables = np.array(columns["tables"], dtype=object)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import narwhals as nw
 import numpy as np
@@ -23,17 +23,17 @@ from isonomy.inference.designs import count_clusters
 from isonomy.inference.effect import Wald
 from isonomy.numerics import tails
 from isonomy.numerics.arrays import FloatArray
-from isonomy.options import Column, Names, Positive, RowOptions
+from isonomy.options import Column, Names, RowOptions
 from isonomy.results import Columns, Note, Provenance, column, note_if, open_call, phrases, question
 from isonomy.results.columns import columns_of, join_tables
 from isonomy.results.evidence import as_frame, read_only
+from isonomy.scores.options import CurvesOption, moved
 from isonomy.scores.read import (
     COUNTED,
     OUTCOME,
     SCORE,
     USER,
     VOTE,
-    Level,
     ScorePlan,
     ScoreRows,
     ScoreSums,
@@ -57,7 +57,12 @@ ROUNDING = 1e-9  # of a bin, or of all votes: engines sum votes in different ord
 # ---- call
 
 
-@question("MetricsPlan", asks="How well calibrated is a score in each group?", topic="Calibration")
+@question(
+    "MetricsPlan",
+    moved=moved("level", "grid", "bandwidth"),
+    asks="How well calibrated is a score in each group?",
+    topic="Calibration",
+)
 def calibration_metrics(
     data: object = None,
     *,
@@ -65,9 +70,7 @@ def calibration_metrics(
     score: Names | Mapping[str, str],
     groups: Groups,
     user: Column | None = None,
-    level: Level | None = None,
-    grid: float | Sequence[float] | None = None,
-    bandwidth: Positive | Sequence[Positive] | None = None,
+    method: CurvesOption = CurvesOption(),  # noqa: B008
     **rows: Unpack[RowOptions],
 ) -> CalibrationMetrics:
     """How far are scores from outcomes, and groups from one another, before and after a correction?
@@ -76,8 +79,9 @@ def calibration_metrics(
     ----------
     data : table
         Rows that neither the model nor the calibrator has seen; split by user (`split_users`), never by row.
-    outcome, user, level, grid, bandwidth
-        As in `predictive_parity`. The default grid has quantiles of each score.
+    outcome, user, method
+        As in `predictive_parity`; of `isonomy.curves`, ``method`` takes level, grid and bandwidth. The default grid has
+        quantiles of each score.
     score : str, sequence of str or mapping of str to str
         One column, several, or names for them, such as ``{"before": "s", "after": "s_calibrated"}``.
     groups : str, cut or where
@@ -146,6 +150,8 @@ def calibration_metrics(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MetricsPlan(ScorePlan):
+    uses: ClassVar[tuple[str, ...]] = ("grid", "bandwidth")
+
     def __post_init__(self) -> None:
         for rows in self.scores.values():
             refuse_several(rows.grouping)
@@ -240,7 +246,7 @@ def read_ranks(rows: ScoreRows, groups: tuple[Group, ...], axis: Axis) -> FloatA
 def grid_of(table: VoteMoments, plan: MetricsPlan) -> tuple[FloatArray, FloatArray]:
     """The scores at which curves are compared, and the bandwidth at each."""
     points = table.default_grid if plan.points is None else plan.points
-    return points, table.bandwidth(plan.bandwidth, points).widths(points)
+    return points, table.bandwidth(plan.curves.bandwidth, points).widths(points)
 
 
 def estimate(sums: Mapping[str, ScoreSums], plan: MetricsPlan) -> tuple[dict[str, Any], tuple[Note, ...]]:

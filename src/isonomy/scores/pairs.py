@@ -70,16 +70,21 @@ def pair_starts(tables: Sequence[str], groups: Sequence[Group], opposite: Sequen
 class OrderedPlan(ScorePlan):
     """The plan of a question that also tests whether outcomes rise with the score."""
 
-    order: bool | float | None
+    uses: ClassVar[tuple[str, ...]] = ("order", "resamples")
 
     @property
     def order_tested(self) -> bool:
-        return self.order is None or bool(self.order)
+        return self.curves.order is None or bool(self.curves.order)
+
+    @property
+    def draws(self) -> int:
+        return self.curves.resamples or 2_000
 
     @property
     def order_tolerance(self) -> float | None:
         """How much better outcomes at lower scores may be."""
-        return self.tolerance if self.order is None or isinstance(self.order, bool | np.bool_) else float(self.order)
+        order = self.curves.order
+        return self.tolerance if order is None or isinstance(order, bool | np.bool_) else float(order)
 
 
 @storable
@@ -304,7 +309,8 @@ class OutcomeEvidence(PairEvidence):
     @property
     def published_method(self) -> bool:
         """Whether this is the paper's procedure."""
-        return self.provenance.options.get("method") == "published"
+        options = self.provenance.options
+        return options.get("kind", options.get("method")) == "published"
 
     def table_note(self) -> str:
         """Why a difference is not exactly that of the two columns next to it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, get_args
 
 import numpy as np
 
@@ -14,10 +14,11 @@ from isonomy.inference import Verdict, overall
 from isonomy.inference.multiplicity import smallest
 from isonomy.numerics import tails
 from isonomy.numerics.arrays import BoolArray, FloatArray
-from isonomy.options import Alpha, Also, Column, Number, Positive, RowOptions, Seeded, Tolerance, Whole
+from isonomy.options import Alpha, Column, RowOptions, Seeded, Tolerance, Whole, members
 from isonomy.results import Columns, Note, column, open_call, question
 from isonomy.results.columns import join_tables
 from isonomy.scores import words
+from isonomy.scores.options import Comparison, CurvesOption, moved
 from isonomy.scores.pairs import (
     MOST_PAIRS,
     OrderedEvidence,
@@ -29,18 +30,14 @@ from isonomy.scores.pairs import (
     line_status,
     pair_lines,
 )
-from isonomy.scores.read import Level, ScorePlan, ScoreSums, read_sums
+from isonomy.scores.read import ScorePlan, ScoreSums, read_sums
 from isonomy.scores.smoothing import comparisons
-from isonomy.scores.smoothing.kernels import Bandwidth, Kernel, Smoother
+from isonomy.scores.smoothing.kernels import Bandwidth, Smoother
 from isonomy.scores.smoothing.moments import Pair, VoteMoments
 
 if TYPE_CHECKING:
     import altair as alt
 
-Comparison = Annotated[
-    Literal["omnibus", "orthogonal", "cumulative", "trend", "residual", "published"],
-    Also({"nadaraya_watson": "published"}),
-]
 FEWEST = 2.0  # effective users at a score; the paper's method has no rule
 MANY = 0.2  # of the comparisons at a score: fewer that were not made hardly matter
 # Other methods compare points alone.
@@ -52,7 +49,10 @@ TESTS: Mapping[str, comparisons.Test] = {"cumulative": "walk", "trend": "trend",
 
 @question(
     "ParityPlan",
-    moved={"order_tolerance": "order=<the tolerance>"},
+    moved={
+        **moved("level", "grid", "bandwidth", "kernel", "order", "resamples"),
+        "order_tolerance": "method=iso.curves(order={})",
+    },
     asks="Does a score mean the same thing for every group?",
     topic="Meaning of the score",
     badges={"violation": "Different meaning shown"},
@@ -67,17 +67,11 @@ def predictive_parity(
     score: Column,
     groups: Groups,
     user: Column | None = None,
-    level: Level | None = None,
-    grid: float | Sequence[float] | None = None,
-    bandwidth: Positive | Sequence[Positive] | Literal["cross-validation"] | None = None,
-    method: Comparison = "omnibus",
-    kernel: Kernel = "gaussian",
+    method: Comparison | CurvesOption = "omnibus",
     reference: Mapping[str, object] | None = None,
     adjust: comparisons.Adjustment | None = None,
     tolerance: Tolerance = None,
-    order: bool | Positive | None = None,
     alpha: Alpha = 0.05,
-    resamples: Annotated[int, Number(least=100, most=100_000, whole=True)] = 2_000,
     depth: Whole = 1,
     rng: Seeded = None,
     **rows: Unpack[RowOptions],
@@ -99,26 +93,14 @@ def predictive_parity(
         Columns, `isonomy.cut` or `isonomy.where`. A `where` is compared with everybody else.
     user : str, optional
         Column that identifies the user of each row. Default: rows are independent.
-    level : {"user", "aggregate"}, optional
-        ``"user"``: each user has one vote, split evenly over the user's rows. ``"aggregate"``: each row has one vote;
-        users, if given, still determine the variance. Default: "user" if ``user`` is given.
-    grid : float or sequence of float, optional
-        Scores at which groups are compared, in increasing order. Default: the 1, 5, 10, ..., 95, 99 % quantiles. A grid
-        also limits the test to scores from its first to its last point; the verdict says nothing about other scores.
-    bandwidth : float, sequence of float or "cross-validation", optional
-        Width of the kernel: a number, or one per grid point. Default: the paper's rule,
-        max(1.06 sqrt(s (1 - s)) n^(-1/5), n^(-1/5)/10), where n is the number of users (or rows) of the average group
-        and [0, 1] is scaled to the range of most scores. ``"cross-validation"``: that rule times a factor from 1/4 to
-        2 that predicts the outcomes of a bin of scores best from the other bins.
-    method : {"omnibus", "orthogonal", "cumulative", "trend", "residual", "published"}, default "omnibus"
+    method : {"omnibus", "orthogonal", "cumulative", "trend", "residual", "published"} or curves, default "omnibus"
+        The test; `isonomy.curves` has its level (users or rows), grid, bandwidth, kernel, order and draws.
         ``"orthogonal"``: near each score, Y - pooled(S) is regressed on 1_g - share(S); the test uses the largest
         difference over the grid. ``"cumulative"``: sums of (1_g - share(S)) (Y - pooled(S)) in score order.
         ``"trend"``: the level and the slope of these sums. ``"omnibus"``: the smallest p-value of these three, by their
         joint law. ``"residual"``: each group's mean residual from the pooled curve; it rejects too often if the scores
         of one group lie between those of another. ``"published"``: the paper's procedure, with Nadaraya-Watson means
         and Bonferroni's adjustment; it rejects too often if groups have different scores, and does not test the order.
-    kernel : {"gaussian", "gaussian4", "gaussian6"}, default "gaussian"
-        The kernel. ``"gaussian4"`` and ``"gaussian6"`` are of higher order.
     reference : mapping, optional
         The group with which every other group is compared, such as ``{"race": "White"}``. Default: every pair.
     adjust : {"sup-t", "bonferroni", "holm", "none"}, optional
@@ -127,13 +109,8 @@ def predictive_parity(
     tolerance : float, optional
         Differences up to this size are part of the null hypothesis. The verdict is "within tolerance" if two one-sided
         tests at alpha show this at every supported score (at every score of a given grid) and for the order.
-    order : bool or float, optional
-        Whether the order of scores is tested too. A number is the tolerance of that test: how much better outcomes at
-        lower scores may be. Default: True, with ``tolerance``; False with ``method="published"`` or a single score.
     alpha : float, default 0.05
         The error rate.
-    resamples : int, default 2000
-        Number of normal draws for sup-t, the cumulative test and the order. No row is resampled.
     depth : int, default 1
         How many columns of ``groups`` are crossed: 2 compares their pairwise intersections too.
     rng : int or numpy.random.Generator, optional
@@ -192,7 +169,7 @@ def predictive_parity(
         **decide(columns, orders, plan),
         null=words.parity_null(plan.rows.level, plan.tolerance, plan.range, order=plan.order_tested, binary=binary),
         notes=notes(sums, columns, plan),
-        provenance=record(rows=sums.rows, dropped=sums.dropped, **plan.rows.provenance),
+        provenance=record(rows=sums.rows, dropped=sums.dropped, **plan.chosen, **plan.rows.provenance),
         alpha=plan.alpha,
         tolerance=plan.tolerance,
         binary=binary,
@@ -204,19 +181,20 @@ def predictive_parity(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ParityPlan(OrderedPlan):
-    method: str
-    kernel: Kernel
+    uses: ClassVar[tuple[str, ...]] = ("grid", "bandwidth", "kernel", "order", "resamples")
+    kinds: ClassVar[tuple[str, ...]] = get_args(members(Comparison)[0])
+
     adjust: comparisons.Adjustment | None
 
     def __post_init__(self) -> None:
         ScorePlan.__post_init__(self)
-        ordered = bool(self.order)
-        if self.single and (ordered or self.method in ("cumulative", "trend")):
-            needs = f"order={self.order!r}" if ordered else f"method={self.method!r}"
+        order, ordered = self.curves.order, bool(self.curves.order)
+        if self.single and (ordered or self.kind in ("cumulative", "trend")):
+            needs = f"order={order!r}" if ordered else f"method={self.kind!r}"
             raise UsageError(
-                f"grid: {self.grid!r} is a single score, and {needs} needs a range of scores; give two or more."
+                f"grid: {self.curves.grid!r} is a single score, and {needs} needs a range of scores; give two or more."
             )
-        refused = {"order": ordered and self.order, "adjust": self.adjust not in (None, "bonferroni") and self.adjust}
+        refused = {"order": ordered and order, "adjust": self.adjust not in (None, "bonferroni") and self.adjust}
         for name, value in refused.items():
             if self.published and value:
                 raise UsageError(
@@ -239,11 +217,11 @@ class ParityPlan(OrderedPlan):
 
     @property
     def published(self) -> bool:
-        return self.method == "published"
+        return self.kind == "published"
 
     @property
     def order_tested(self) -> bool:
-        return not (self.published or self.single) if self.order is None else bool(self.order)
+        return not (self.published or self.single) if self.curves.order is None else bool(self.curves.order)
 
     def within(self, table: VoteMoments) -> BoolArray | None:
         """The sites to which a grid limits the test, up to rounding; None: all."""
@@ -274,7 +252,7 @@ def estimate(sums: ScoreSums, plan: ParityPlan, rng: np.random.Generator) -> tup
         if plan.order_tested:
             means_by_interval = comparisons.interval_means(table, plan.within(table))
             labels = [group.label for group in table.groups]
-            options = (plan.order_tolerance, plan.alpha, plan.resamples, order_draws)
+            options = (plan.order_tolerance, plan.alpha, plan.draws, order_draws)
             orders.append(Reversal(table=table.title, **comparisons.ordering(means_by_interval, labels, *options)))
     return join_tables(tables), orders
 
@@ -286,8 +264,8 @@ def compare(table: VoteMoments, plan: ParityPlan, rng: np.random.Generator) -> d
     """
     published = plan.published
     grid = table.default_grid if plan.points is None else plan.points
-    bandwidth = table.bandwidth(plan.bandwidth, grid, published=published)
-    smoother = Smoother(grid, bandwidth.widths(grid), 0 if published else 1, plan.kernel)
+    bandwidth = table.bandwidth(plan.curves.bandwidth, grid, published=published)
+    smoother = Smoother(grid, bandwidth.widths(grid), 0 if published else 1, plan.curves.kernel)
     fit = comparisons.fit_curves(table, smoother)
     # An interval around a local line misses curves that bend; one around a local parabola does not.
     robust = fit if published else comparisons.fit_curves(table, replace(smoother, degree=2))
@@ -325,7 +303,7 @@ def band(
     pair: Pair,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    residual, test = plan.method == "residual", TESTS.get(plan.method, "points")
+    residual, test = plan.kind == "residual", TESTS.get(plan.kind, "points")
     bounds = (-1.0, 1.0) if table.binary else (-np.inf, np.inf)
     adjust = plan.adjust or ("bonferroni" if plan.published else "sup-t")
     average, parabola = (replace(smoother, degree=degree) for degree in (0, 2))
@@ -339,7 +317,7 @@ def band(
     else:
         contrast, robust = (comparisons.orthogonal(table, pair, pooled, each) for each in (average, parabola))
         path = None if test == "points" else comparisons.walk(table, pair, pooled, plan.within(table), plan.alpha)
-    judgment = comparisons.Judgment(adjust, plan.alpha, plan.tolerance, plan.resamples, bounds, test)
+    judgment = comparisons.Judgment(adjust, plan.alpha, plan.tolerance, plan.draws, bounds, test)
     return judgment.band(table, pair, contrast, robust, usable, path, rng)
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial, reduce
 from operator import add, and_, mul, or_
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import narwhals as nw
 import numpy as np
 
-from isonomy.errors import EmptyFrame, MissingRole, MissingValues, OneGroup, UsageError
+from isonomy.errors import EmptyFrame, MissingRole, MissingValues, OneGroup, UnknownOption, UsageError
 from isonomy.frames import COUNT, Group, Grouping, Groups, Request, Source, aggregate, missing
 from isonomy.frames.adapt import Lazy
 from isonomy.frames.expressions import LARGEST, flag
@@ -26,11 +26,11 @@ from isonomy.frames.sums import code_array, ends_at, has_workers, off_binary, sp
 from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
 from isonomy.results import Plan
 from isonomy.results.progress import tracked
+from isonomy.scores.options import CurvesOption, Level
 from isonomy.scores.smoothing.kernels import BINS, Axis, Bins
 from isonomy.scores.smoothing.moments import FEW, MANY, VoteMoments
 from isonomy.scores.smoothing.products import Products
 
-Level = Literal["user", "aggregate"]
 K = TypeVar("K")
 HELD = 2**24  # rows that are read at once; more are read in parts
 MOST_GROUPS = 100
@@ -84,18 +84,18 @@ class ScoreRows:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ScorePlan(Plan):
+    uses: ClassVar[tuple[str, ...]] = ()  # the fields of `CurvesOption` that have an effect, besides the level
+    kinds: ClassVar[tuple[str, ...]] = ()  # those of ``method``; the first is the default
+
     groups: Groups
     user: str | None
-    level: Level | None
+    method: str | CurvesOption | None
     depth: int = 1
     outcome: str | None = None
     score: Any = None  # a column; several in `calibration_metrics`
-    grid: float | Sequence[float] | None = None
-    bandwidth: Any = None
     reference: Mapping[str, object] | None = None
     tolerance: float | None = None
     alpha: float = 0.05
-    resamples: int = 0
 
     def __post_init__(self) -> None:
         _ = self.rows
@@ -106,6 +106,25 @@ class ScorePlan(Plan):
             )
 
     @cached_property
+    def curves(self) -> CurvesOption:
+        curves = self.method if isinstance(self.method, CurvesOption) else CurvesOption(self.method)  # type: ignore[arg-type]
+        if curves.kind not in (None, *self.kinds):
+            raise UnknownOption("method", curves.kind, self.kinds)
+        for part in fields(curves)[2:]:
+            if part.name not in self.uses and getattr(curves, part.name) != part.default:
+                raise UsageError(f"method: {part.name} has no effect here; leave it out of iso.curves().")
+        return curves
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """What the provenance records besides the call: the test, if it stands among other options."""
+        return {"kind": self.kind} if isinstance(self.method, CurvesOption) else {}
+
+    @property
+    def kind(self) -> str:
+        return self.curves.kind or self.kinds[0]
+
+    @cached_property
     def rows(self) -> ScoreRows:
         """The columns that are read; without an outcome, the score takes its place."""
         return self.reading(self.score if self.outcome is None else self.outcome, self.score)
@@ -113,14 +132,14 @@ class ScorePlan(Plan):
     @cached_property
     def points(self) -> FloatArray | None:
         """The scores at which groups are compared, checked; None: quantiles."""
-        if self.grid is None:
+        if (grid := self.curves.grid) is None:
             return None
         try:
-            points = np.atleast_1d(np.asarray(self.grid, dtype=np.float64))
+            points = np.atleast_1d(np.asarray(grid, dtype=np.float64))
         except (TypeError, ValueError):  # refused below
             points = np.empty(0)
         if not points.size or not np.all(np.abs(points) <= LARGEST) or np.any(np.diff(points) <= 0):
-            raise UsageError(f"grid: {self.grid!r} is not allowed; give None or finite scores in increasing order.")
+            raise UsageError(f"grid: {grid!r} is not allowed; give None or finite scores in increasing order.")
         return points
 
     def reading(self, outcome: str, score: str) -> ScoreRows:
@@ -128,7 +147,7 @@ class ScorePlan(Plan):
         source, user = self.source, self.user
         source.require(outcome=outcome, score=score, user=user)
         refuse_nested(source.schema, "user", user)
-        level: Level = self.level or ("aggregate" if user is None else "user")
+        level: Level = self.curves.level or ("aggregate" if user is None else "user")
         if level == "user" and user is None:
             raise MissingRole('level: "user" needs a column that identifies users; pass user=<column>.')
         rows = ScoreRows(source, outcome, score, source.grouping(self.groups, self.depth), user, level)

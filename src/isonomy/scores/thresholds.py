@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Unpack
 
 import narwhals as nw
 import numpy as np
@@ -19,10 +19,11 @@ from isonomy.frames.sums import count_persons, ends_at, sums_at
 from isonomy.inference import conclude, multiplicity, rejected
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from isonomy.numerics.status import Status
-from isonomy.options import Alpha, Column, Finite, Fraction, Number, Positive, RowOptions, Seeded
+from isonomy.options import Alpha, Column, Finite, Fraction, RowOptions, Seeded
 from isonomy.results import POOLED, Columns, Evidence, Note, column, note_if, open_call, phrases, question
 from isonomy.scores import words
 from isonomy.scores.margins import at_threshold
+from isonomy.scores.options import CurvesOption, moved
 from isonomy.scores.read import (
     COUNTED,
     NO_USER,
@@ -31,7 +32,6 @@ from isonomy.scores.read import (
     SCORE,
     USER,
     VOTE,
-    Level,
     ScorePlan,
     ScoreRows,
     ThresholdPlan,
@@ -60,6 +60,7 @@ _KNOWN, _PART, _UNIT, _WEIGHT = "__k", "__p", "__t", "__v"
 
 @question(
     "ThresholdsPlan",
+    moved=moved("level", "bandwidth", "resamples"),
     asks="Which thresholds would make a rate, or the outcomes at the margin, equal across groups?",
     topic="Thresholds",
     meaning=words.threshold_meaning,
@@ -88,10 +89,8 @@ def equalize_thresholds(
     direction: Direction = "both",
     randomize: bool = False,
     user: Column | None = None,
-    level: Level | None = None,
-    bandwidth: Positive | None = None,
+    method: CurvesOption = CurvesOption(),  # noqa: B008
     alpha: Alpha = 0.05,
-    resamples: Annotated[int, Number(least=100, most=100_000, whole=True)] = 400,
     rng: Seeded = None,
     **rows: Unpack[RowOptions],
 ) -> ThresholdsResult:
@@ -131,14 +130,12 @@ def equalize_thresholds(
     randomize : bool, default False
         Whether people may be selected by lottery between two thresholds. Equalized odds then hold for both rates
         (Hardt, Price, Srebro), and people who share a score can be treated differently.
-    level : {"user", "aggregate"}, optional
-        As in `marginal_outcomes`, for outcomes at the margin. Other targets count rows; users determine the variance.
-    bandwidth : float, optional
-        The bandwidth for the outcomes at the margin. Default: the paper's rule.
+    method : curves, optional
+        `isonomy.curves` with the level and the bandwidth for outcomes at the margin (other targets count rows, and
+        users determine the variance), and with the number of bootstrap samples behind the intervals, by default 400:
+        of rows, or of people (clusters) with all their rows.
     alpha : float, default 0.05
         The error rate of the test and of the intervals.
-    resamples : int, default 400
-        Number of bootstrap samples behind the intervals: rows, or people (clusters) with all their rows.
     rng : int or numpy.random.Generator, optional
         The seed of the draws. Default: a fresh seed, which is recorded.
     **rows
@@ -213,11 +210,14 @@ def equalize_thresholds(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ThresholdsPlan(ThresholdPlan):
+    uses: ClassVar[tuple[str, ...]] = ("bandwidth", "resamples")
+
     target: Target
     capacity: float | None
     change: Change
     direction: Direction
     randomize: bool
+    default_draws: int = 400
 
     def __post_init__(self) -> None:
         if self.outcome is None and self.target != "selection_rate":
@@ -228,8 +228,8 @@ class ThresholdsPlan(ThresholdPlan):
             'is not allowed: thresholds that move in one direction only cannot keep a rate; leave direction at "both".'
         )
         refusals = (
-            ("bandwidth", self.bandwidth, not self.margin, rows),
-            ("level", self.level, not self.margin, rows),
+            ("bandwidth", self.curves.bandwidth, not self.margin, rows),
+            ("level", self.curves.level, not self.margin, rows),
             ("randomize", lottery, self.margin, f"is not allowed with {margin}: a lottery has no margin."),
             ("capacity", self.capacity, self.direction != "both", one_way),
             ("randomize", lottery, self.direction != "both", one_way),
@@ -252,6 +252,10 @@ class ThresholdsPlan(ThresholdPlan):
     def margin(self) -> bool:
         """Whether outcomes at the margin are made equal, for which those below the threshold need not be known."""
         return self.target == "outcome_at_margin"
+
+    @property
+    def draws(self) -> int:
+        return self.curves.resamples or self.default_draws
 
     @cached_property
     def words(self) -> dict[str, str]:
@@ -401,7 +405,7 @@ def binned(people: Lazy, bins: Bins, groups: int, parts: int | None = None) -> S
 
 def estimate(sample: ThresholdsSample, plan: ThresholdsPlan, rng: np.random.Generator) -> dict[str, Any]:
     cells, parts, present = sample.cells, sample.parts, plan.present
-    bandwidth = Bandwidth.checked(sample.axis, sample.average, plan.bandwidth, np.array([present]))
+    bandwidth = Bandwidth.checked(sample.axis, sample.average, plan.curves.bandwidth, np.array([present]))
     now = targets.present_rates(cells, parts, plan.target) if sample.margin is None else present_margins(sample, plan)
     if now["known"].sum() < 2:
         raise NotEnoughData(words.too_few(plan.target, plan.in_force, bool(now["known"].any()), plan.words))
@@ -428,7 +432,7 @@ def estimate(sample: ThresholdsSample, plan: ThresholdsPlan, rng: np.random.Gene
     low, high = np.where(plain, chosen, low), np.where(plain, chosen, high)
     before, reached, everybody = counts["reached"][0], counts["reached"][1:], counts["all"]
     after = probability * reached[0] + (1 - probability) * reached[1]
-    ends = search.intervals(cells, parts, plan.resamples, plan.alpha, rng)
+    ends = search.intervals(cells, parts, plan.draws, plan.alpha, rng)
     if plan.margin:
         levels = targets.margins_after(cells, parts, bandwidth, search, solution, high, now)
     else:
@@ -483,7 +487,7 @@ DOUBTS = ("known", "known_share", "reached", "lowered", "met", "falling", "beyon
 def present_margins(sample: ThresholdsSample, plan: ThresholdsPlan) -> dict[str, Any]:
     """Outcomes at the present threshold, and p-values of pairs of groups: those of `marginal_outcomes`."""
     assert sample.margin is not None
-    now, difference = at_threshold(sample.margin, plan.present, bandwidth=plan.bandwidth)
+    now, difference = at_threshold(sample.margin, plan.present, plan.curves)
     place = [sample.margin.groups.index(group) for group in sample.groups]
     value, se, effective = (now[name][place][None] for name in ("estimate", "estimate_se", "effective_n"))
     pvalue = np.full((len(sample.margin.groups),) * 2, np.nan)

@@ -22,6 +22,7 @@ from isonomy.scores.smoothing.comparisons import (
     walk,
 )
 from isonomy.scores.smoothing.kernels import BINS
+from support.curved import curved
 from support.tables import scored
 from support.votes import moments as moments_of
 
@@ -171,7 +172,8 @@ def pvalues(data: dict[str, Any], **options: Any) -> list[float]:
     """Of all tests together and of each alone, not divided by their share of alpha."""
     methods: tuple[Any, ...] = ("omnibus", "orthogonal", "cumulative", "trend")
     return [
-        float(predictive_parity(data, **ROLES, method=method, rng=1, **options).pair_pvalue[0]) for method in methods
+        float(predictive_parity(data, **curved({**ROLES, "method": method, "rng": 1} | options)).pair_pvalue[0])
+        for method in methods
     ]
 
 

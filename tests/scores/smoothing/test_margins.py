@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import isonomy as iso
 from isonomy.scores import marginal_outcomes
 from isonomy.scores.smoothing.kernels import Axis, Bandwidth
 from isonomy.scores.smoothing.targets import (
@@ -58,7 +59,9 @@ def test_at_the_present_threshold_it_is_the_marginal_outcome() -> None:
     s, y = sample(1.0, 4_000)
     t, z = sample(1.5, 4_000, seed=1)
     data = {"s": np.append(s, t), "y": np.append(y, z), "g": np.repeat(["a", "b"], 4_000)}
-    expected = marginal_outcomes(data, outcome="y", score="s", groups="g", threshold=0.5, bandwidth=0.1)
+    expected = marginal_outcomes(
+        data, outcome="y", score="s", groups="g", threshold=0.5, method=iso.curves(bandwidth=0.1)
+    )
     one, two = cells(s, y), cells(t, z)
     both = ScoreCells(one.bins, *(np.concatenate([getattr(c, n) for c in (one, two)]) for n in one.__slots__[1:]))
     width = Bandwidth.checked(Axis.between(0.0, 1.0), 4_000, 0.1, np.array([0.5]))

@@ -119,13 +119,20 @@ def test_outcomes_that_are_the_same_in_an_interval_have_no_variance_there() -> N
     assert result.ordering_verdict == "inconclusive"
 
 
-SEVERAL: dict[str, Any] = {"outcomes": ["u", "v"], "scores": ["a", "b"], "groups": "g", "resamples": 300}
+SEVERAL: dict[str, Any] = {
+    "outcomes": ["u", "v"],
+    "scores": ["a", "b"],
+    "groups": "g",
+    "method": iso.curves(resamples=300),
+}
 
 
 @pytest.mark.parametrize("scores", [2, 3, 4])
 def test_weights_cover_the_simplex(scores: int) -> None:
     names = ["a", "b", "a", "b"][:scores]
-    result = composite_parity(two_scores(100), outcomes=names, scores=names, groups="g", resamples=100, rng=1)
+    result = composite_parity(
+        two_scores(100), outcomes=names, scores=names, groups="g", method=iso.curves(resamples=100), rng=1
+    )
     weights = np.unique(result.weights.T, axis=0)
     np.testing.assert_allclose(weights.sum(axis=1), 1)
     assert weights.min() == 0

@@ -237,9 +237,7 @@ class Bandwidth:
     factor: float = 1.0  # on the published rule
 
     @classmethod
-    def checked(
-        cls, axis: Axis, n: float, bandwidth: float | Sequence[float] | FloatArray | None, grid: FloatArray
-    ) -> Bandwidth:
+    def checked(cls, axis: Axis, n: float, bandwidth: Widths | FloatArray, grid: FloatArray) -> Bandwidth:
         """The caller's bandwidth: one positive number, or one for each point of the grid. None: the published rule."""
         if bandwidth is None:
             return cls(axis, n)

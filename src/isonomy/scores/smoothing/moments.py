@@ -83,22 +83,21 @@ class VoteMoments:
             inside = code >= 0
             code, score, outcome, vote = code[inside], score[inside], outcome[inside], vote[inside]
             lines, user = None if lines is None else lines[inside], None if user is None else user[inside]
-        cells = np.empty(code.size, dtype=np.int32)  # (group, bin)
-        place, weight, total, counts = np.zeros(BINS), np.zeros(size * BINS), np.zeros(size * BINS), np.zeros(size)
+        cells: IntArray = np.empty(code.size, dtype=np.int32)  # (group, bin)
+        place, counts, sums = np.zeros(BINS), np.zeros(size), np.zeros((2, size * BINS))
         for start in range(0, code.size, AT_ONCE):
             part = slice(start, start + AT_ONCE)
             bins, votes = axis.bins.index(score[part]), vote[part]
             cell = code[part] * BINS + bins
             cells[part] = cell
             place += np.bincount(bins, votes * score[part], BINS)
-            weight += np.bincount(cell, votes, size * BINS)
-            total += np.bincount(cell, votes * outcome[part], size * BINS)
+            sums += [np.bincount(cell, values, size * BINS) for values in (votes, votes * outcome[part])]
             counts += np.bincount(code[part], None if lines is None else lines[part], size)
 
         def at_sites(values: FloatArray) -> FloatArray:
             return np.bincount(cells, values, size * BINS).astype(np.float64).reshape(size, BINS)
 
-        weight, total = weight.reshape(size, BINS), total.reshape(size, BINS)
+        weight, total = sums.reshape(2, size, BINS)
         moments = cls(title, groups, binary, axis, place, weight, total, np.zeros_like(weight), counts, counts)
         if user is None:
             squared = vote * vote if lines is None else vote * vote / lines
@@ -122,8 +121,8 @@ class VoteMoments:
         products.add(user, people, cells, vote, outcome)
         cubes = np.zeros((4, size, BINS))
         for g, rows in enumerate(() if products.binary else members):  # the skewness of rates is not needed
-            votes, totals = (np.bincount(user[rows], v, people) for v in (vote[rows], (vote * outcome)[rows]))
-            cubes[:, g, 0] = [np.sum(votes ** (3 - k) * totals**k) for k in range(4)]
+            ones, totals = (np.bincount(user[rows], v, people) for v in (vote[rows], (vote * outcome)[rows]))
+            cubes[:, g, 0] = [np.sum(ones ** (3 - k) * totals**k) for k in range(4)]
         return replace(moments, cubes=cubes)
 
     def with_products(self, products: Products) -> VoteMoments:

@@ -56,9 +56,9 @@ class Products:
         sizes = np.minimum(np.bincount(user, minlength=people), _MANY + 1).astype(np.uint8)
         rank = np.empty(people, dtype=np.int32)
         rank[np.argsort(sizes, kind="stable")] = np.arange(people, dtype=np.int32)
-        by_user = sparse.coo_array((vote, (rank[user], place)), shape=(people, self.groups * SITES))
-        by_user.has_canonical_format = True  # rows at the same site stay apart, which takes less time
-        by_user = by_user.tocsr()
+        entries = sparse.coo_array((vote, (rank[user], place)), shape=(people, self.groups * SITES))
+        entries.has_canonical_format = True  # rows at the same site stay apart, which takes less time
+        by_user = entries.tocsr()
         users = np.bincount(sizes, minlength=_MANY + 2)
         many = people - int(users[-1])
         if users[-1]:
