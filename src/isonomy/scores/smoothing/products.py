@@ -67,8 +67,8 @@ class Products:
         for k, number in enumerate(users[:-1].tolist()):
             for start in range(first, first + k * number, k * _AT_ONCE) if k else ():
                 rows = slice(start, min(start + k * _AT_ONCE, first + k * number))
-                columns = (values[rows].reshape(-1, k).T for values in (by_user.indices, by_user.data))
-                places, votes = (np.ascontiguousarray(values) for values in columns)
+                places = np.ascontiguousarray(by_user.indices[rows].reshape(-1, k).T)
+                votes = np.ascontiguousarray(by_user.data[rows].reshape(-1, k).T)
                 squares += np.bincount(places.ravel(), (votes * votes).ravel(), squares.size)
                 for i, j in combinations(range(k), 2):
                     self._add(np.minimum(places[i], places[j]), np.maximum(places[i], places[j]), votes[i] * votes[j])
