@@ -453,12 +453,8 @@ def scored(scorer: Any) -> float:
 
 
 _calls.add("disparity_scorer", "tpr", metric="tpr", groups=["race", "sex"], then=scored)
-_calls.add(
-    "disparity_scorer", "options", "brier", groups=["race", "sex"], between="population", depth=2, min_size=30,
-    then=scored,
-)  # fmt: skip
-_calls.add("disparity_scorer", "several", ["tpr", "selection_rate"], groups="race", between="groups", then=scored)
-_calls.add("disparity_scorer", "refuses/between", "tpr", groups="race", between="people")
+_calls.add("disparity_scorer", "options", "brier", groups=["race", "sex"], depth=2, min_size=30, then=scored)
+_calls.add("disparity_scorer", "several", ["tpr", "selection_rate"], groups="race", then=scored)
 
 # Comparable people.
 ALIKE: dict[str, Any] = {"metric": "selection_rate", "reference": WHITE, "given": iso.comparable("age", "sex")}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +16,7 @@ Scorer = Callable[[Any, Any, Any], float]
 
 
 @checked
-def disparity_scorer(
-    metric: MetricLike,
-    *,
-    groups: object,
-    between: Literal["groups", "population"] = "groups",
-    depth: int = 1,
-    min_size: int = 10,
-) -> Scorer:
+def disparity_scorer(metric: MetricLike, *, groups: object, depth: int = 1, min_size: int = 10) -> Scorer:
     """How unequal a fitted model is between groups, as a scorer for ``GridSearchCV`` and ``cross_validate``.
 
     Parameters
@@ -35,8 +28,6 @@ def disparity_scorer(
     groups : object
         The groups to compare: names of columns of X, `isonomy.cut` or `isonomy.where`. X must be a frame with these
         columns.
-    between : {"groups", "population"}, default "groups"
-        The widest gap between two groups of one grouping, or the largest distance of a group from everybody.
     depth : int, default 1
         The number of groupings whose intersections are compared.
     min_size : int, default 10
@@ -45,8 +36,8 @@ def disparity_scorer(
     Returns
     -------
     callable
-        ``scorer(estimator, X, y)``: minus the disparity, so that larger is better; NaN if fewer than two groups are
-        left.
+        ``scorer(estimator, X, y)``: minus the widest gap between two groups of one grouping, so that larger is better;
+        NaN if fewer than two groups are left.
 
     Notes
     -----
@@ -75,11 +66,8 @@ def disparity_scorer(
         for partition in answer.partitions:
             n = partition.sum(counted)
             enough = n >= min_size
-            means = partition.sum(totals)[enough] / n[enough]
-            if between == "population":
-                gaps += np.abs(means - totals.sum() / counted.sum()).tolist()
-            elif means.size > 1:
-                gaps.append(float(np.ptp(means)))
+            if enough.sum() > 1:
+                gaps.append(float(np.ptp(partition.sum(totals)[enough] / n[enough])))
         return max(gaps, default=np.nan)
 
     return scorer

@@ -169,11 +169,9 @@ def finding(result: MonitorResult, j: int) -> str:
         if result.alarm[j]:
             end = "Not decided yet, over all batches; see the alarm."
         elif result.batches_needed is not None and math.isfinite(more := float(result.batches_needed[j])) and more > 0:
-            batches = len(result.batch_names) - (result.restarts[-1] if result.restarts else 0)
-            pace = "of the last ten batches" if batches > 10 else "so far"
             end = (
-                f"Not decided yet. At the pace {pace}, about {phrases.count(more)} more would show "
-                "that the difference is within the tolerance, if there is none."
+                f"Not decided yet. At the pace of the last batches (at most ten), about {phrases.count(more)} more "
+                "would show that the difference is within the tolerance, if there is none."
             )
     return f"{rates}; {_apart(result, j)}; {tests}. {end}"
 

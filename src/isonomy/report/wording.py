@@ -124,22 +124,17 @@ def verdict_runs(verdicts: Sequence[str]) -> str:
 
 
 def moved(move: Move, alpha: float) -> str:
-    before, after, change = move.values[0], move.values[-1], move.change
+    shown = {"points": phrases.percent, "ratio": phrases.number}.get(move.kind, phrases.signed)
+    first, last, low, high = map(shown, (move.values[0], move.values[-1], min(move.values), max(move.values)))
+    text = f"{move.group}: from {first} to {last}{' points' * (move.kind == 'points')}"
     if len(move.values) > 2:
-        shown = {"points": phrases.percent, "ratio": phrases.number}.get(move.kind, phrases.signed)
-        first, last, low, high = map(shown, (before, after, min(move.values), max(move.values)))
-        text = f"from {first} to {last}{' points' * (move.kind == 'points')}, between {low} and {high}; not the same"
-        return f"{move.group}: {text} in all {len(move.values)} audits; adjusted {phrases.pvalue(move.adjusted)}."
-    if move.kind == "points":
-        ends = " to ".join(f"{'+' if value >= 0 else ''}{phrases.percent(value)}" for value in (before, after))
-        text = f"from {ends} points; {phrases.apart(change, move.interval, alpha)}"
-    elif move.kind == "ratio":
-        factor = f"a factor of {phrases.number(change)}, {phrases.interval(*move.interval, alpha)}"
-        text = f"from a ratio of {phrases.number(before)} to {phrases.number(after)}; {factor}"
+        text += f", between {low} and {high}; not the same in all {len(move.values)} audits"
+    elif move.kind == "points":
+        text += f"; {phrases.apart(move.change, move.interval, alpha)}"
     else:
-        size = f"a change of {phrases.signed(change)}, {phrases.interval(*move.interval, alpha)}"
-        text = f"from {phrases.signed(before)} to {phrases.signed(after)}; {size}"
-    return f"{move.group}: {text}; adjusted {phrases.pvalue(move.adjusted)}."
+        size = f"{'a factor' if move.kind == 'ratio' else 'a change'} of {shown(move.change)}"
+        text += f"; {size}, {phrases.interval(*move.interval, alpha)}"
+    return f"{text}; adjusted {phrases.pvalue(move.adjusted)}."
 
 
 def next_steps(
