@@ -126,7 +126,8 @@ def verdict_runs(verdicts: Sequence[str]) -> str:
 def moved(move: Move, alpha: float) -> str:
     shown = {"points": phrases.percent, "ratio": phrases.number}.get(move.kind, phrases.signed)
     first, last, low, high = map(shown, (move.values[0], move.values[-1], min(move.values), max(move.values)))
-    text = f"{move.group}: from {first} to {last}{' points' * (move.kind == 'points')}"
+    kind = "a ratio of " if move.kind == "ratio" else ""
+    text = f"{move.group}: from {kind}{first} to {last}{' points' * (move.kind == 'points')}"
     if len(move.values) > 2:
         text += f", between {low} and {high}; not the same in all {len(move.values)} audits"
     elif move.kind == "points":
