@@ -150,7 +150,9 @@ class ComparedGroups:
     def prepared(self) -> ComparedGroups:
         sums, reference, link, counts = self.sums, self.reference, self.link, self.sums.counts
         groups, n = len(self.size), self.partition.sum(counts)
-        codes = np.where(self.partition.codes < 0, groups, self.partition.codes)
+        codes = self.partition.codes
+        if (codes < 0).any():
+            codes = np.where(codes < 0, groups, codes)
         evaluations: tuple[Evaluation, ...] = ()
         if not sums.measure.functional:
             means = sums.means(codes, groups + 1)
