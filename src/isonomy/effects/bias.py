@@ -220,16 +220,7 @@ class BiasPlan(Experiment):
     @cached_property
     def by_arm(self) -> dict[str, BiasPlan]:
         """For each of several treatments, the plan of the rows that had it, or that had none."""
-        assert isinstance(self.treatment, Arms)
-        assert isinstance(self.effect, Mapping)
-        self.source.require(treatment=self.treatment.column)
-        value, plans = nw.col(self.treatment.column).cast(nw.String), {}
-        for arm, effect in self.effect.items():
-            rows = self.source.filter((value == arm) | (value == self.treatment.control))
-            treated = rows.fresh("treatment")
-            source = rows.with_role(treated, (value == arm).cast(nw.Int64))
-            plans[arm] = replace(self, source=source, effect=effect, treatment=treated)
-        return plans
+        return arm_plans(self)
 
     @property
     def requests(self) -> tuple[Request, ...]:
@@ -241,6 +232,19 @@ class BiasPlan(Experiment):
 
 
 # ---- read
+
+
+def arm_plans(plan: BiasPlan) -> dict[str, BiasPlan]:
+    assert isinstance(plan.treatment, Arms)
+    assert isinstance(plan.effect, Mapping)
+    plan.source.require(treatment=plan.treatment.column)
+    value, plans = nw.col(plan.treatment.column).cast(nw.String), {}
+    for arm, effect in plan.effect.items():
+        rows = plan.source.filter((value == arm) | (value == plan.treatment.control))
+        treated = rows.fresh("treatment")
+        source = rows.with_role(treated, (value == arm).cast(nw.Int64))
+        plans[arm] = replace(plan, source=source, effect=effect, treatment=treated)
+    return plans
 
 
 def read(plan: BiasPlan, rng: np.random.Generator) -> tuple[Trial, int]:
