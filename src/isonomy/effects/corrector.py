@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 import narwhals as nw
 import numpy as np
@@ -203,37 +203,40 @@ class EffectCorrector(Renamed, TransformerMixin, BaseEstimator):
         refuse_empty(eager(X))
         validate_data(self, X, skip_check_array=True)
         means = self.estimator if isinstance(self.estimator, ArmMeans) else ArmMeans()
-        experiment = means.observed_effects is None
-        if experiment and y is None:
+        observes = means.observed_effects is None
+        if observes and y is None:
             raise UsageError("y: none given; pass the outcomes of the experiment, or observed_effects.")
-        adjusted = self.estimator if isinstance(self.estimator, (Regression, Aipw)) else None
-        features = () if adjusted is None else as_tuple(adjusted.features)
-        roles = {
-            "effect": self.effect,
-            "treatment": self.treatment if experiment else None,
-            "baseline": self.measure.baseline if isinstance(self.measure, Relative) else None,
-            "weight": self.weight,
-            "cluster": self.cluster,
-            "propensity": means.propensity,
-            **{f"features[{i}]": name for i, name in enumerate(features)},
-        }
         # Group columns keep their names, which labels show; the roles get names that no group column has.
         table = {str(name): _values(X, name, "groups") for name in groups}
         fresh = open_source(table).fresh
-        names = {role: fresh(role) for role, column in roles.items() if column is not None}
-        table |= {names[role]: _values(X, roles[role], role.partition("[")[0]) for role in names}
-        if experiment:
-            names["outcome"] = fresh("outcome")
-            table[names["outcome"]] = np.asarray(target(y)).ravel()
+
+        def column(role: str, name: Column | None) -> str | None:
+            if name is None:
+                return None
+            table[fresh(role)] = _values(X, name, role.partition("[")[0])
+            return fresh(role)
+
+        effect, treatment = column("effect", self.effect), column("treatment", self.treatment if observes else None)
+        measure, estimator = self.measure, self.estimator
+        if isinstance(measure, Relative):
+            measure = replace(measure, baseline=column("baseline", measure.baseline))
+        weight, cluster = column("weight", self.weight), column("cluster", self.cluster)
+        if isinstance(estimator, ArmMeans):
+            estimator = replace(means, propensity=column("propensity", means.propensity))
+        elif isinstance(estimator, (Regression, Aipw)):
+            features = enumerate(as_tuple(estimator.features))
+            estimator = replace(estimator, features=[column(f"features[{i}]", name) for i, name in features])
+        if observes:
+            table[fresh("outcome")] = np.asarray(target(y)).ravel()
+        count = None
         if sample_weight is not None:
             given = np.asarray(sample_weight).ravel()
             whole = given.dtype.kind != "f" or bool((given == np.floor(given)).all())
-            kind = "count" if whole else "weight"
-            if kind in names:
+            if not whole and weight is not None:
                 raise UsageError("sample_weight: not whole numbers, so weights, as weight is; give one of the two.")
-            names[kind] = fresh(f"sample_{kind}")
-            table[names[kind]] = given
-        count, weight, cluster = (names.get(role) for role in ("count", "weight", "cluster"))
+            name = fresh("sample_count" if whole else "sample_weight")
+            table[name] = given
+            count, weight = (name, weight) if whole else (None, name)
         source = open_source(table, count=count, weight=weight, cluster=cluster)
         if (source.designed or means.propensity is not None) and self.method != "automatic":
             raise UsageError(
@@ -243,17 +246,11 @@ class EffectCorrector(Renamed, TransformerMixin, BaseEstimator):
             warnings.warn(
                 phrases.Note("like_weights", values={"column": "sample_weight"}).text, UserWarning, stacklevel=3
             )
-        estimator: Estimator = replace(means, propensity=names.get("propensity"))
-        if adjusted is not None:
-            estimator = type(adjusted)([names[f"features[{i}]"] for i in range(len(features))])
-        measure = self.measure
-        if isinstance(measure, Relative):
-            measure = replace(measure, baseline=names.get("baseline"))
         return Experiment(
             source,
-            effect=names["effect"],
-            treatment=names.get("treatment"),
-            outcome=names.get("outcome"),
+            effect=cast("str", effect),
+            treatment=treatment,
+            outcome=fresh("outcome") if observes else None,
             estimator=estimator,
             method=self.method,
             groups=[str(name) for name in groups],

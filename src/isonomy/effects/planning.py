@@ -29,14 +29,10 @@ from isonomy.options import Alpha, Draws, Finite, Form, Fraction, Option, Positi
 
 Sizes = dict[str, list[str] | FloatArray]
 # Keywords of earlier versions.
-MOVED = {
-    "pilot": "experiment=result, the result of the pilot",
-    **{
-        name: f"experiment=iso.planned(baseline, effect, {name}={{}})"
-        for name in ("measure", "treated", "spread", "groups")
-    },
-    **dict.fromkeys(("baseline", "effect"), "experiment=iso.planned(baseline, effect)"),
-}
+MOVED = dict.fromkeys(
+    ("pilot", "baseline", "effect", "measure", "treated", "spread", "groups"),
+    "experiment=iso.planned(baseline, effect, ...), or the result of a pilot",
+)
 MOST = 2.0**53  # rows, more than a float can count one by one
 
 
