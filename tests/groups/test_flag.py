@@ -300,9 +300,9 @@ def test_the_dependence_of_several_metrics_is_measured(monkeypatch: pytest.Monke
     """One covariance of all metrics, by the rows: in place of a sentence that says the same of any table."""
     seen: list[FloatArray] = []
 
-    def drawn(covariance: FloatArray, *others: Any, **options: Any) -> FloatArray:
-        seen.append(covariance)
-        return null_pvalues(covariance, *others, **options)
+    def drawn(root: FloatArray, *others: Any, **options: Any) -> FloatArray:
+        seen.append(root)
+        return null_pvalues(root, *others, **options)
 
     monkeypatch.setattr("isonomy.groups.likelihood.comparison.null_pvalues", drawn)
     rng = np.random.default_rng(4)
@@ -317,7 +317,8 @@ def test_the_dependence_of_several_metrics_is_measured(monkeypatch: pytest.Monke
             parts[level] = np.where(rows, data["p"] - data["p"][rows].mean(), 0.0) / rows.sum()
         values += [parts["a"] - parts["c"], parts["b"] - parts["c"]]
     psi = np.column_stack(values)
-    np.testing.assert_allclose(seen[0], 900 / 899 * psi.T @ psi, rtol=1e-9)
+    joint, length = psi.T @ psi, np.linalg.norm(psi, axis=0)
+    np.testing.assert_allclose(seen[0].T @ seen[0], joint / np.outer(length, length), rtol=1e-9)
     assert not any("Yekutieli" in warning for warning in result.warnings)
 
 

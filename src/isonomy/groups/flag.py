@@ -510,7 +510,7 @@ def notes(
         if len(tests["drawn"]) != 1:
             more.append(Note("dependence"))
         else:  # the effect on the false discovery rate is measured, and reported only if it matters
-            drawn = tests["drawn"][0][:, tests["tested"]]
+            drawn = tests["drawn"][0]
             rate = false_discoveries(drawn, plan.alpha, rejected(adjusted, plan.alpha)[tests["tested"]])
             if rate > plan.alpha + 3.0 * float(np.sqrt(plan.alpha * (1.0 - plan.alpha) / len(drawn))):
                 more.append(Note("dependence_measured", values={"rate": rate, "alpha": plan.alpha}))

@@ -29,7 +29,6 @@ import numpy.typing as npt
 
 from isonomy.inference.decide import Alternative
 from isonomy.inference.designs import Contribution, Law
-from isonomy.inference.multiplicity import normal_draws
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
 from isonomy.numerics.tails import (
     chi2_isf,
@@ -679,7 +678,7 @@ DRAWS, RATE_DRAWS, NUMBERS = 10_000, 4_000, 20_000_000
 
 
 def null_pvalues(
-    covariance: FloatArray,
+    root: FloatArray,
     hypothesis: Hypothesis,
     width: FloatArray,
     sign: FloatArray,
@@ -688,20 +687,19 @@ def null_pvalues(
     most: float = 1.0,
     draws: int = DRAWS,
 ) -> FloatArray:
-    """P-values (draws x effects) under the null with this covariance of the effects; those above ``most`` may be 1.
+    """P-values (draws x effects) under the null; those above ``most`` may be 1.
 
-    An interval null is ``width`` standard errors wide, with each effect at the end that ``sign`` points to.
+    The effects have the correlation of root' root. An interval null is ``width`` standard errors wide, with each
+    effect at the end that ``sign`` points to.
     """
-    deviation = np.sqrt(np.diagonal(covariance))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        correlation = np.nan_to_num(covariance / np.outer(deviation, deviation))
-    np.fill_diagonal(correlation, 1.0)
-    normal = normal_draws(correlation, max(min(draws, NUMBERS // max(width.size, 1)), 1_000), rng)
+    length = np.linalg.norm(root, axis=0)
+    number = max(min(draws, NUMBERS // max(width.size, 1)), 1_000)
+    normal = rng.standard_normal((number, len(root))) @ (root / np.where(length > 0, length, 1.0))
     if hypothesis.alternative == "two-sided":
-        away = np.abs(normal)
-        far, pvalues = away >= (1.0 - 1e-9) * normal_isf(most), np.ones(normal.shape)
+        away, pvalues = np.abs(normal, out=normal).ravel(), np.ones(normal.size)
+        far = np.flatnonzero(away >= (1.0 - 1e-9) * normal_isf(most))
         pvalues[far] = normal_sf(away[far])
-        return pvalues
+        return pvalues.reshape(normal.shape)
     if hypothesis.alternative in ("greater", "less"):
         beyond = normal if hypothesis.alternative == "greater" else -normal
         return np.where(beyond > 0, normal_sf(beyond, sides="one"), 1.0)

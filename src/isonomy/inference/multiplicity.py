@@ -193,18 +193,21 @@ def false_discoveries(drawn: npt.ArrayLike, alpha: float, rejected: npt.ArrayLik
     The larger of two rates: with every hypothesis true, and with those ``rejected`` false and always found.
     """
     p, false = np.asarray(drawn, dtype=float), np.asarray(rejected, dtype=bool)
+    size = p.shape[1]
+    place = np.flatnonzero(p <= alpha)  # larger ones are never rejected
     rates = []
     for known in (np.zeros_like(false), false)[: 1 + bool(false.any())]:
-        least = int(known.sum())
-        draw, test = np.nonzero((p <= alpha) & ~known)  # larger ones are never rejected
-        values = p[draw, test]
-        order = np.lexsort((values, draw))
-        draw, values = draw[order], values[order]
-        rank = least + 1 + np.arange(draw.size) - np.searchsorted(draw, draw)
-        number = np.full(len(p), least)
-        below = values <= alpha * rank / p.shape[1]
-        number[draw[below]] = rank[below]  # the largest of each draw comes last
-        rates.append(np.mean((number - least) / np.maximum(number, 1)))
+        least, rejections = int(known.sum()), np.full(len(p), size)
+        draw, test = np.divmod(place, size)
+        draw, values = draw[~known[test]], p.ravel()[place[~known[test]]]
+        while True:  # the largest number r of p-values that are at most alpha r / size
+            below = values <= alpha * rejections[draw] / size
+            draw, values = draw[below], values[below]
+            fewer = least + np.bincount(draw, minlength=len(p))
+            if (fewer == rejections).all():
+                break
+            rejections = fewer
+        rates.append(np.mean((rejections - least) / np.maximum(rejections, 1)))
     return float(max(rates))
 
 

@@ -10,6 +10,7 @@ import pytest
 import isonomy as iso
 from isonomy.errors import UsageError
 from isonomy.inference.effect import Against, Hypothesis, null_pvalues
+from isonomy.inference.multiplicity import square_root
 
 
 @pytest.mark.parametrize("alternative", ["two-sided", "greater", "less", "outside"])
@@ -17,7 +18,7 @@ def test_each_p_value_is_as_small_as_it_says(alternative: Against) -> None:
     covariance = np.array([[4.0, -1.0], [-1.0, 1.0]])
     width = np.array([2.0, 3.0]) if alternative == "outside" else np.zeros(2)
     null = Hypothesis(0.0, 0.0, alternative)
-    drawn = null_pvalues(covariance, null, width, np.array([1.0, -1.0]), np.random.default_rng(1))
+    drawn = null_pvalues(square_root(covariance), null, width, np.array([1.0, -1.0]), np.random.default_rng(1))
     # Four standard errors of a share of 10,000 draws; an interval null is never rejected more often.
     share = (drawn <= 0.05).mean(axis=0)
     assert (share <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 10_000)).all()

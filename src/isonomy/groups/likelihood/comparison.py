@@ -62,6 +62,7 @@ from isonomy.inference.effect import (
     null_pvalues,
     widest,
 )
+from isonomy.inference.multiplicity import square_root
 from isonomy.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray, ObjectArray
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.status import Status
@@ -818,27 +819,31 @@ def max_t_draws(parts: Sequence[ComparedGroups], null: Hypothesis, effects: Part
     """P-values of all groups of each metric (draws x groups) under their nulls, with their dependence."""
     drawn, value, standard_error = [], effects.value, effects.standard_error
     for places, each in by_metric(parts):
-        disparity, error, tested = value[places], standard_error[places], effects.tested[places]
+        tested = effects.tested[places]
         if (number := int(tested.sum())) > FAMILY:
             raise UsageError(f"adjust: 'max-t' takes at most {FAMILY:,} groups, saw {number:,}; use 'holm'.")
-        joint = _covariance(each, tested) if number else np.empty((0, 0))
-        drawn.append(_null_draws(joint, null, each[0].link, disparity, error, tested, each[0].rng, 1.0, DRAWS))
+        values = np.empty((0, 0))
+        if number:
+            root, columns = _root(_covariance(each, tested)), (value[places][tested], standard_error[places][tested])
+            values = _null_draws(root, null, each[0].link, *columns, each[0].rng, 1.0, DRAWS)
+        drawn.append(np.full((len(values), tested.size), np.nan))
+        drawn[-1][:, tested] = values
     return tuple(drawn)
 
 
 def rate_draws(
     parts: Sequence[ComparedGroups], null: Hypothesis, effects: Parts, *, alpha: float, one_pass: bool
 ) -> tuple[FloatArray, ...]:
-    """The same for all metrics jointly, to measure the rate of Benjamini and Hochberg's adjustment; empty if too many.
+    """P-values of the tested groups of all metrics, to measure the rate of Benjamini and Hochberg's adjustment.
 
-    ``one_pass``: one pass counted all metrics, so their lines are the same.
+    None if there are too many. ``one_pass``: one pass counted all metrics, so their lines are the same.
     """
     metrics, tested = by_metric(parts), effects.tested
-    lines = 1 + max(int(part.sums.lines_kept.max(initial=0)) for part in parts)
-    if not 1 < int(tested.sum()) <= RATE_GROUPS or tested.size * lines > RATE_ENTRIES:
+    lines, number = 1 + max(int(part.sums.lines_kept.max(initial=0)) for part in parts), int(tested.sum())
+    if not 1 < number <= RATE_GROUPS or tested.size * lines > RATE_ENTRIES:
         return ()
     if len(metrics) == 1:
-        common = _covariance(parts, tested)
+        root = _root(_covariance(parts, tested))
     elif not one_pass or any(part.sums.design is not None or part.sums.dropped for part in parts):
         return ()
     else:
@@ -846,39 +851,44 @@ def rate_draws(
         for part in parts:
             values[part.sums.lines_kept, part.places] = part.influence().dense()
             mass[part.sums.lines_kept] = part.sums.mass
-        common = covariance(Design(mass, mass, mass, mass, None), Influence.from_values(values[:, tested]))
-    draws, rng = min(RATE_DRAWS, RATE_NUMBERS // int(tested.sum())), np.random.default_rng(0)
-    columns = effects.value, effects.standard_error, tested
-    return (_null_draws(common, null, parts[0].link, *columns, rng, alpha, draws),)
+        root = np.sqrt(mass)[:, None] * values[:, tested]
+        if lines > number:
+            root = _root(root.T @ root)
+    draws, rng = min(RATE_DRAWS, RATE_NUMBERS // number), np.random.default_rng(0)
+    columns = effects.value[tested], effects.standard_error[tested]
+    return (_null_draws(root, null, parts[0].link, *columns, rng, alpha, draws),)
 
 
 def _covariance(parts: Sequence[ComparedGroups], tested: BoolArray) -> FloatArray:
     return covariance(parts[0].design, Influence.join([part.influence() for part in parts], tested))
 
 
+def _root(joint: FloatArray) -> FloatArray:
+    """The square root of the correlation that belongs to a covariance."""
+    deviation = np.sqrt(np.diagonal(joint))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        correlation = np.nan_to_num(joint / np.outer(deviation, deviation))
+    np.fill_diagonal(correlation, 1.0)
+    return square_root(correlation)
+
+
 def _null_draws(
-    joint: FloatArray,
+    root: FloatArray,
     null: Hypothesis,
     link: Link,
     disparity: FloatArray,
     error: FloatArray,
-    tested: BoolArray,
     rng: np.random.Generator,
     most: float,
     draws: int,
 ) -> FloatArray:
-    """P-values (draws x groups) with this covariance of the tested groups; those above ``most`` may be 1."""
-    if not tested.any():
-        return np.full((0, tested.size), np.nan)
-    error = error[tested] / disparity[tested] if link.ratio else error[tested]
+    """P-values (draws x groups) with the correlation of root' root; those above ``most`` may be 1."""
+    error = error / disparity if link.ratio else error
     ends = link.delta(np.array([null.low, null.high]))
     with np.errstate(divide="ignore", invalid="ignore"):
         width = np.nan_to_num((ends[1] - ends[0]) / error, posinf=np.inf)
-    sign = np.where(link.delta(disparity[tested]) < ends.mean(), -1.0, 1.0)
-    values = null_pvalues(joint, null, width, sign, rng, most=most, draws=draws)
-    every = np.full((len(values), tested.size), np.nan)
-    every[:, tested] = values
-    return every
+    sign = np.where(link.delta(disparity) < ends.mean(), -1.0, 1.0)
+    return null_pvalues(root, null, width, sign, rng, most=most, draws=draws)
 
 
 # ---- the widest gap
