@@ -57,11 +57,28 @@ def test_clusters_by_cell(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> No
     assert clusters_of(cells) == expected  # as they were kept
     monkeypatch.setattr(design, "MOST_AT_ONCE", 2)  # rows of an engine arrive in parts of whole clusters
     monkeypatch.setattr(design, "AT_ONCE", 1)
+    monkeypatch.setattr(design, "BLOCK_ROWS", 2)
     for kept in (design.MEMORY, 10):  # read again if too large to keep
         monkeypatch.setattr(design, "MEMORY", kept)
         cells = opened.cells(request(opened))
         assert clusters_of(cells) == expected
         assert clusters_of(cells) == expected
+
+
+@pytest.mark.parametrize("kind", [pl.Int64, pl.UInt64, pl.Int8, pl.String, pl.Float64, pl.Categorical])
+def test_clusters_of_any_type_come_in_blocks(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = pl.Series([5, 120, 5, 7, 120, 5, 9])
+    if kind in (pl.Int64, pl.UInt64):  # the ends of what the type holds
+        largest = 2**63 - 1 if kind == pl.Int64 else 2**64 - 1
+        names = pl.Series([largest - 120 + value for value in names], dtype=kind)
+    elif kind == pl.Categorical:
+        names = names.cast(pl.String)
+    monkeypatch.setattr(design, "BLOCK_ROWS", 2)
+    table = pl.DataFrame({design.CLUSTER: names.cast(kind), design.CELL: [0, 1, 0, 1, 1, 1, 0]})
+    made = list(design.blocks(table, 1.0, 2))
+    rows = [row for block in made for starts in block.parts() for row in block.matrix(starts).toarray().tolist()]
+    assert sorted(rows) == [[0, 1], [0, 2], [1, 0], [2, 1]]
+    assert not list(design.blocks(table.clear(), 1.0, 2))
 
 
 def test_rows_carry_their_clusters_and_a_line_counts_as_often_as_it_says() -> None:

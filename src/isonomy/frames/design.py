@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,7 +21,7 @@ from scipy import sparse
 
 from isonomy.errors import BadWeight
 from isonomy.frames.adapt import Lazy
-from isonomy.frames.sums import aggregate, collect, plain_keys
+from isonomy.frames.sums import aggregate, code_column, collect, plain_keys, split
 from isonomy.numerics.arrays import AnyArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -32,18 +33,19 @@ MASS, SECOND, FOURTH, CLUSTER, CELL = "mass", "second", "fourth", "cluster", "ce
 # An engine's rows are read in parts of whole clusters, an eighth of the table each within these bounds, as every part
 # is a pass over it. MEMORY: bytes of what was read that are kept.
 FEWEST_AT_ONCE, MOST_AT_ONCE, MEMORY = 1_000_000, 16_000_000, 1_000_000_000
-# Entries of a matrix multiplied at once: more do not fit into a processor's cache with their products.
-AT_ONCE = 25_000
+# Rows of a block, which are sorted by cluster. Entries of a matrix multiplied at once: more do not fit
+# into a processor's cache with their products.
+BLOCK_ROWS, AT_ONCE = 500_000, 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Whole clusters in a row: the line of each of their rows, and its mass (None: 1 each).
+    """Whole clusters in a row: the number of rows of each, the line of each row, and its mass (None: 1 each).
 
-    The rows of cluster c are those from ``starts[c]`` to ``starts[c + 1]``; there are ``width`` lines.
+    There are ``width`` lines. Numbers have the smallest type that holds them: blocks are kept.
     """
 
-    starts: IntArray
+    sizes: IntArray
     line: IntArray
     mass: FloatArray | None
     width: int
@@ -54,28 +56,43 @@ class Block:
         # Converting a matrix with one entry per column to rows counts instead of sorting, which is faster.
         ends = np.arange(codes.size + 1, dtype=codes.dtype)
         rows = sparse.csc_array((line.astype(smallest_type(width)), codes, ends), shape=(number, codes.size)).tocsr()
-        starts = rows.indptr[np.append(np.diff(rows.indptr) > 0, True)]  # without codes that stand for no cluster
-        return cls(starts, rows.data, None if mass is None else mass[rows.indices], width)
+        sizes = np.diff(rows.indptr)
+        sizes = sizes[sizes > 0].astype(smallest_type(int(sizes.max(initial=0)) + 1))
+        return cls(sizes, rows.data, None if mass is None else mass[rows.indices], width)
 
     @property
     def size(self) -> int:
-        return self.starts.nbytes + self.line.nbytes + (0 if self.mass is None else self.mass.nbytes)
+        return self.sizes.nbytes + self.line.nbytes + (0 if self.mass is None else self.mass.nbytes)
 
-    def ranges(self) -> list[tuple[int, int]]:
-        """The first cluster, and the one after the last, of each part that is multiplied at once."""
-        last = self.starts.size - 1
-        wanted = np.arange(AT_ONCE, int(self.starts[-1]), AT_ONCE)
-        ends = np.unique(np.append(np.searchsorted(self.starts, wanted.astype(self.starts.dtype)), last))
-        return list(zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True))
+    def parts(self) -> list[IntArray]:
+        """The rows at which the clusters of each part begin, and at which its last one ends."""
+        starts = np.append(0, np.cumsum(self.sizes, dtype=np.int64))
+        wanted = np.searchsorted(starts, np.arange(AT_ONCE, int(starts[-1]), AT_ONCE))
+        ends = np.unique(np.append(wanted, self.sizes.size)).tolist()
+        return [starts[first : last + 1] for first, last in pairwise([0, *ends])]
 
-    def matrix(self, clusters: tuple[int, int]) -> Matrix:
+    def matrix(self, starts: IntArray) -> Matrix:
         """Masses by cluster and line; several entries of a cluster in a line add up."""
-        first, last = clusters
-        low, high = int(self.starts[first]), int(self.starts[last])
-        mass = np.ones(high - low) if self.mass is None else self.mass[low:high]
-        pointers = (self.starts[first : last + 1] - low).astype(np.int32)
-        entries = (mass, self.line[low:high].astype(np.int32), pointers)
-        return sparse.csr_array(entries, shape=(last - first, self.width))
+        rows = slice(int(starts[0]), int(starts[-1]))
+        mass = np.ones(rows.stop - rows.start) if self.mass is None else self.mass[rows]
+        entries = (mass, self.line[rows].astype(np.int32), (starts - starts[0]).astype(np.int32))
+        return sparse.csr_array(entries, shape=(starts.size - 1, self.width))
+
+
+def blocks(table: pl.DataFrame, scale: float, width: int) -> Iterator[Block]:
+    """The rows of a table with the columns `CLUSTER`, `CELL` and perhaps `MASS`, sorted by cluster a block at a time."""
+    import polars as pl
+
+    if table.is_empty():
+        return
+    if table.schema[CLUSTER] not in (pl.Int64, pl.UInt64, pl.Int32, pl.UInt32):
+        table = table.with_columns(pl.Series(CLUSTER, code_column(table[CLUSTER])[0]))
+    low, high = table.select(pl.min(CLUSTER).alias("low"), pl.max(CLUSTER).alias("high")).row(0)
+    step = (high - low) // max(len(table) // BLOCK_ROWS, 1) + 1
+    for first in range(low, high + 1, step):
+        rows = table.filter(pl.col(CLUSTER).is_between(first, min(first + step - 1, high)))
+        masses = rows[MASS].to_numpy() * scale if MASS in rows.columns else None
+        yield Block.from_codes(*code_column(rows[CLUSTER]), rows[CELL].to_numpy(), masses, width)
 
 
 class Clusters:
@@ -94,13 +111,13 @@ class Clusters:
     def apply(self, function: Callable[[Matrix], Sums]) -> Iterator[Sums]:
         """The results of ``function`` on each matrix of whole clusters, in order; several matrices run in threads."""
 
-        def run(block: Block, clusters: tuple[int, int]) -> Sums:
-            return function(block.matrix(clusters))
+        def run(block: Block, starts: IntArray) -> Sums:
+            return function(block.matrix(starts))
 
         with ThreadPoolExecutor(os.process_cpu_count() if hasattr(os, "process_cpu_count") else None) as pool:
             for block in self._read_once() if self._blocks is None else self._blocks:
-                ranges = block.ranges()
-                yield from (pool.map if len(ranges) > 1 else map)(partial(run, block), ranges)
+                parts = block.parts()
+                yield from (pool.map if len(parts) > 1 else map)(partial(run, block), parts)
 
     def _read_once(self) -> Iterator[Block]:
         blocks: list[Block] = []
@@ -178,12 +195,17 @@ def number_of_parts(rows: float) -> int:
 
 
 def masses_by(
-    frame: Lazy, cluster: nw.Expr, keys: Mapping[str, nw.Expr], mass: nw.Expr | None, place: pl.DataFrame
-) -> pl.DataFrame:
-    """Masses by `CLUSTER` and `CELL`, the number in ``place`` of the keys' values; rows in no such cell are left out.
+    frame: Lazy,
+    parts: int,
+    cluster: str,
+    keys: Mapping[str, nw.Expr],
+    mass: nw.Expr | None,
+    place: pl.DataFrame,
+) -> Iterator[pl.DataFrame]:
+    """Masses by `CLUSTER` and `CELL`, the number in ``place`` of the keys' values, for each part of whole clusters.
 
-    If polars holds the rows, they are joined to their cells as they are (without masses, if ``mass`` is None): a table
-    by cluster and all keys takes much longer. Other engines make that table.
+    Rows in no such cell are left out. If polars holds the rows, they are joined to their cells as they are (without
+    masses, if ``mass`` is None): a table by cluster and all keys takes much longer. Other engines make that table.
     """
     import polars as pl
 
@@ -192,16 +214,26 @@ def masses_by(
         truths = [key for key in keys if table.schema[key] == pl.Boolean != place.schema[key]]
         return table.with_columns(table[key].cast(place.schema[key]) for key in truths)
 
+    frames = split(frame, cluster, parts) if parts > 1 else [frame]
     if not frame.implementation.is_polars():
         summed = {MASS: nw.lit(1.0) if mass is None else mass}
-        table = alike(plain_keys(collect(aggregate(frame, {CLUSTER: cluster, **keys}, summed)), list(keys)))
-        return table.join(place, on=list(keys), how="inner", nulls_equal=True)
+        for part in frames:
+            table = collect(aggregate(part, {CLUSTER: nw.col(cluster), **keys}, summed))
+            yield alike(plain_keys(table, list(keys))).join(place, on=list(keys), how="inner", nulls_equal=True)
+        return
     named = {f"key {i}": key for i, key in enumerate(keys.values())}
-    masses = () if mass is None else (mass.alias(MASS),)
-    rows = frame.select(cluster.alias(CLUSTER), *masses, *(key.alias(name) for name, key in named.items()))
-    cells = collect(rows.select(*named).unique())  # in the rows' own types, which may differ from those of ``place``
+    by = [key.alias(name) for name, key in named.items()]
+    cells = collect(frame.select(*by).unique())  # in the rows' own types, which may differ from those of ``place``
     plain = alike(plain_keys(cells, list(named)).rename(dict(zip(named, keys, strict=True))))
     position = plain.join(place, on=list(keys), how="left", nulls_equal=True, maintain_order="left")[CELL]
-    numbered = cells.with_columns(position)
-    joined = rows.to_native().join(numbered.lazy(), on=list(named), how="inner", nulls_equal=True)
-    return collect(nw.from_native(joined.filter(pl.col(CELL).is_not_null()).drop(*named)))
+    numbered = cells.with_columns(position).lazy()
+    number = pl.col(CLUSTER)
+    if parts > 1 and frame.collect_schema()[cluster].is_integer():  # half the memory
+        low, high = collect(frame.select(nw.col(cluster).min().alias("low"), nw.col(cluster).max().alias("high"))).row(0)
+        number = (number - low).cast(pl.UInt32) if low is not None and high - low < 2**32 else number
+    masses = () if mass is None else (mass.alias(MASS),)
+    for part in frames:
+        rows = part.select(nw.col(cluster).alias(CLUSTER), *masses, *by).to_native()
+        joined = rows.join(numbered, on=list(named), how="inner", nulls_equal=True)
+        chosen = joined.filter(pl.col(CELL).is_not_null()).with_columns(number).drop(*named)
+        yield collect(nw.from_native(chosen))

@@ -46,6 +46,7 @@ from isonomy.frames.design import (
     SECOND,
     Block,
     Design,
+    blocks,
     designed,
     masses_by,
     number_of_parts,
@@ -65,7 +66,6 @@ from isonomy.frames.sums import (
     in_order,
     number_rows,
     plain_keys,
-    split,
 )
 from isonomy.numerics.arrays import AnyArray, FloatArray
 
@@ -513,10 +513,8 @@ class Source:
         numbers = np.arange(len(cells), dtype=smallest_type(len(cells)))
         place = cells.select(list(keys)).with_columns(pl.Series(CELL, numbers))
         mass = None if self.count is None and self.reading.weight is None else self.weight * self.number
-        for frame in split(self.frame, self.cluster, parts) if parts > 1 else [self.frame]:
-            table = masses_by(frame, nw.col(self.cluster), keys, mass, place)
-            masses = table[MASS].to_numpy() * scale if MASS in table.columns else None
-            yield Block.from_codes(*code_column(table[CLUSTER]), table[CELL].to_numpy(), masses, len(cells))
+        for table in masses_by(self.frame, parts, self.cluster, keys, mass, place):
+            yield from blocks(table, scale, len(cells))
 
     def rows(self, request: Request) -> Sample:
         """The requested columns row by row, checked as in `cells`. Lines whose ``count`` is 0 are left out."""

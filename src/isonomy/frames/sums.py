@@ -192,18 +192,21 @@ def code_column(column: pl.Series) -> tuple[IntArray, int]:
         column = column.cast(pl.Categorical)
     if isinstance(column.dtype, (pl.Categorical, pl.Enum)):
         column = column.to_physical()
-    nulls = column.null_count()
-    span = 0
-    if column.dtype.is_integer() and nulls < len(column):
+    if column.dtype.is_integer() and column.null_count() < len(column):
         low, high = int(column.min()), int(column.max())  # type: ignore[arg-type]
         if high - low < 4 * len(column) + 1024:
-            span = high - low + 1
-            column = (column if column.dtype == pl.UInt64 else column.cast(pl.Int64)) - low
-    if not span:
-        column = column.rank("dense").cast(pl.Int64) - 1
-        span = int(column.max()) + 1 if nulls < len(column) else 0  # type: ignore[arg-type]
-    codes = column.fill_null(span).cast(pl.Int32 if span < 2**31 - 1 else pl.Int64)
-    return codes.to_numpy(), span + bool(nulls)
+            values = column.fill_null(low).to_numpy()
+            return _placed(column, values, values.dtype.type(low), high - low + 1)
+    rank = column.rank("dense")
+    return _placed(column, rank.fill_null(0).to_numpy(), np.uint32(1), int(rank.max() or 0))  # type: ignore[arg-type]
+
+
+def _placed(column: pl.Series, values: AnyArray, low: np.generic, span: int) -> tuple[IntArray, int]:
+    """Values less the smallest, and ``span`` for null."""
+    codes = np.subtract(values, low, dtype=np.int32 if span < 2**31 - 1 else np.int64, casting="unsafe")
+    if nulls := column.null_count():
+        codes[column.is_null().to_numpy()] = span
+    return codes, span + bool(nulls)
 
 
 def code_array(values: AnyArray) -> tuple[IntArray, BoolArray | None]:
