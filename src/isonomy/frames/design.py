@@ -35,7 +35,7 @@ MASS, SECOND, FOURTH, CLUSTER, CELL = "mass", "second", "fourth", "cluster", "ce
 FEWEST_AT_ONCE, MOST_AT_ONCE, MEMORY = 1_000_000, 16_000_000, 1_000_000_000
 # Rows of a block, which are sorted by cluster. Entries of a matrix multiplied at once: more do not fit
 # into a processor's cache with their products.
-BLOCK_ROWS, AT_ONCE = 500_000, 10_000
+BLOCK_ROWS, AT_ONCE = 250_000, 25_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
