@@ -80,7 +80,7 @@ class Block:
 
 
 def blocks(table: pl.DataFrame, scale: float, width: int) -> Iterator[Block]:
-    """The rows of a table with the columns `CLUSTER`, `CELL` and perhaps `MASS`, sorted by cluster a block at a time."""
+    """The rows of a table with the columns `CLUSTER`, `CELL` and perhaps `MASS`, a block of clusters at a time."""
     import polars as pl
 
     if table.is_empty():
@@ -229,7 +229,8 @@ def masses_by(
     numbered = cells.with_columns(position).lazy()
     number = pl.col(CLUSTER)
     if parts > 1 and frame.collect_schema()[cluster].is_integer():  # half the memory
-        low, high = collect(frame.select(nw.col(cluster).min().alias("low"), nw.col(cluster).max().alias("high"))).row(0)
+        names = nw.col(cluster)
+        low, high = collect(frame.select(names.min().alias("low"), names.max().alias("high"))).row(0)
         number = (number - low).cast(pl.UInt32) if low is not None and high - low < 2**32 else number
     masses = () if mass is None else (mass.alias(MASS),)
     for part in frames:
