@@ -235,7 +235,7 @@ def at_threshold(
         numbers[:, k] = law.value[0], law.standard_error[0], np.asarray(law.df)[0]
     outcomes = {
         "estimate": np.where(known, fit.beta[0][:, 0], np.nan),
-        "estimate_se": np.where(known, fit.errors(table)[:, 0], np.nan),
+        "estimate_se": np.where(known, fit.errors[:, 0], np.nan),
         "effective_n": fit.effective[:, 0],
         "pairs": np.array(pairs),
         "bandwidth": float(smoother.width[0]),

@@ -275,7 +275,7 @@ def compare(table: VoteMoments, plan: ParityPlan, rng: np.random.Generator) -> d
         band(table, plan, bandwidth, smoother, fit, pair, child)
         for pair, child in zip(pairs, rng.spawn(len(pairs)), strict=True)
     ]
-    half = float(tails.normal_isf(plan.alpha)) * robust.errors(table)
+    half = float(tails.normal_isf(plan.alpha)) * robust.errors
     curves = {"": fit.beta[0], "_low": robust.beta[0] - half, "_high": robust.beta[0] + half}
     limits = (0.0, 1.0) if table.binary else (-np.inf, np.inf)
     sides = {f"estimate{end}": np.where(known, np.clip(values, *limits), np.nan) for end, values in curves.items()}

@@ -24,6 +24,7 @@ from isonomy.scores.smoothing.comparisons import (
 from isonomy.scores.smoothing.kernels import BINS
 from support.curved import curved
 from support.tables import scored
+from support.votes import covariance
 from support.votes import moments as moments_of
 
 
@@ -67,7 +68,7 @@ def test_sums_are_those_of_the_rows_in_a_range() -> None:
     assert one.step.sum() == pytest.approx(marks.sum())
     assert one.allowed.sum() == pytest.approx(held.sum() / 4)
     assert np.all(one.allowed > 0)  # the intervals are those of the range
-    own = moments.covariance(dict(enumerate(one.functionals)))
+    own = covariance(moments, one.functionals)
     assert np.trace(own) == pytest.approx((marks**2).sum())
     nowhere = walk(moments, (0, 1), Pooled(moments.site, np.full(BINS, 0.5)), within=np.zeros(BINS, bool))
     assert not nowhere.known
@@ -81,7 +82,7 @@ def test_the_variance_of_few_events_has_a_floor() -> None:
     moments = moments_of(g, 2, s, y.astype(float), np.ones(n))
     one = walk(moments, (0, 1), Pooled(np.full(BINS, 0.01), np.full(BINS, 0.5)))
     assert one.least == pytest.approx(n / 4 * 0.01 * 0.99)
-    assert one.least > np.trace(moments.covariance(dict(enumerate(one.functionals))))
+    assert one.least > np.trace(covariance(moments, one.functionals))
     several = moments_of(g, 2, s, y.astype(float), np.ones(n), user=np.arange(n) // 2 // 2)
     assert walk(several, (0, 1), Pooled(np.full(BINS, 0.01), np.full(BINS, 0.5))).least == 0.0
 

@@ -12,7 +12,7 @@ from isonomy.scores.smoothing import products as module
 from isonomy.scores.smoothing.kernels import BINS
 from isonomy.scores.smoothing.moments import VoteMoments
 from isonomy.scores.smoothing.products import Products
-from support.votes import AXIS, groups
+from support.votes import AXIS, covariance, groups
 from support.votes import moments as moments_of
 
 
@@ -119,7 +119,7 @@ def test_parts_add_up(user: bool) -> None:
     for name in ("weight", "total", "place", "square", "rows", "users", "site"):
         np.testing.assert_allclose(getattr(both, name), getattr(whole, name), rtol=1e-12, err_msg=name)
     assert both.spanning == whole.spanning
-    np.testing.assert_allclose(both.covariance({0: f, 1: f}), whole.covariance({0: f, 1: f}), rtol=1e-9)
+    np.testing.assert_allclose(covariance(both, (f, f)), covariance(whole, (f, f)), rtol=1e-9)
 
 
 def test_a_bin_stands_at_the_mean_of_its_scores() -> None:
@@ -138,7 +138,7 @@ def test_a_line_that_stands_for_rows_is_as_many_rows() -> None:
     long = moments_of(group, 2, score, outcome, np.ones(score.size))
     lines = count.astype(float)
     short = moments_of(columns["group"], 2, columns["score"], columns["outcome"], lines, lines)
-    np.testing.assert_allclose(short.covariance({0: f, 1: f}), long.covariance({0: f, 1: f}), rtol=1e-9)
+    np.testing.assert_allclose(covariance(short, (f, f)), covariance(long, (f, f)), rtol=1e-9)
     np.testing.assert_allclose(short.rows, long.rows)
 
 

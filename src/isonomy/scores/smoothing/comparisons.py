@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import permutations
+from functools import cached_property
+from itertools import combinations_with_replacement, permutations
 from typing import Any, Literal
 
 import numpy as np
@@ -44,36 +45,45 @@ EVENTS = 10.0  # a point is supported from this many effective events and non-ev
 EFFECTIVE = 30.0  # the same for outcomes that are not 0/1: effective users
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class GroupCurves:
-    """Curves of all groups, and the functionals of the votes that define them."""
+    """Local polynomials of the outcomes of all groups around each point."""
 
+    moments: VoteMoments
+    smoother: Smoother
     beta: FloatArray  # (degree + 1, G, J): the local polynomial in u; beta[0] is the curve
+    inverse: FloatArray  # (G, J, degree + 1, degree + 1): inverse Gram matrices
     mean: FloatArray  # (G, J): Nadaraya-Watson mean of the outcome
     mass: FloatArray  # (G, J): sum of w K
-    users: FloatArray  # (G, J): effective number of users under the kernel
-    effective: FloatArray  # (G, J): effective number of users within a bandwidth, see `users_near`
-    functionals: tuple[FloatArray, ...]  # of each group, (2, BINS, J)
 
-    def errors(self, moments: VoteMoments) -> FloatArray:
-        return np.sqrt([np.diagonal(moments.cross(g, f, g, f)) for g, f in enumerate(self.functionals)])
+    @cached_property
+    def errors(self) -> FloatArray:
+        u = self.smoother.scaled(self.moments.site)
+        lever, variances = np.moveaxis(self.inverse[..., 0, :], -1, 0), []
+        for g in range(self.moments.size):
+            slope = kernel(u, self.smoother.kernel) * polynomial(lever[:, g], u)
+            functional = np.stack([-slope * polynomial(self.beta[:, g], u), slope])
+            variances.append(np.diagonal(self.moments.cross(g, functional, g, functional)))
+        return np.sqrt(variances)
+
+    @cached_property
+    def users(self) -> FloatArray:
+        """Effective number of users under the kernel (G, J)."""
+        inside = kernel(self.smoother.scaled(self.moments.site), self.smoother.kernel)
+        return np.stack([self.moments.effective(g, inside) for g in range(self.moments.size)])
+
+    @cached_property
+    def effective(self) -> FloatArray:
+        """Effective number of users within a bandwidth (G, J), see `users_near`."""
+        return users_near(self.moments, range(self.moments.size), self.smoother)
 
 
 def fit_curves(moments: VoteMoments, smoother: Smoother) -> GroupCurves:
-    u = smoother.scaled(moments.site)
-    powers = smoother.powers(u)
+    powers = smoother.powers(smoother.scaled(moments.site))
     power, outcome = power_sums(powers, moments.weight, moments.total)
-    beta, inverse = local_polynomial(power, outcome)
-    lever = np.moveaxis(inverse[..., 0, :], -1, 0)
-    functionals = []
-    for g in range(moments.size):
-        slope = powers[0] * polynomial(lever[:, g], u)
-        functionals.append(np.stack([-slope * polynomial(beta[:, g], u), slope]))
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = outcome[0] / power[0]
-    users = np.stack([moments.effective(g, powers[0]) for g in range(moments.size)])
-    near = users_near(moments, range(moments.size), smoother)
-    return GroupCurves(beta, mean, power[0], users, near, tuple(functionals))
+    return GroupCurves(moments, smoother, *local_polynomial(power, outcome), mean, power[0])
 
 
 def users_near(
@@ -162,6 +172,13 @@ def supported(moments: VoteMoments, pair: Pair, pooled: Pooled, smoother: Smooth
     return np.asarray(np.all(enough(effective, mean, binary=moments.binary), axis=0))
 
 
+def covariances(moments: VoteMoments, pair: Pair, functionals: Sequence[FloatArray]) -> FloatArray:
+    """Of functionals of either group (2, BINS, P): within the first, within the second, and between them (3, P, P)."""
+    (i, j), (first, second) = pair, functionals
+    within = moments.cross(i, first, i, first), moments.cross(j, second, j, second)
+    return np.stack([*within, moments.cross(i, first, j, second)])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PairContrast:
     """The first group minus the second at each point, the functionals of their votes, and degrees of freedom."""
@@ -172,17 +189,20 @@ class PairContrast:
     least: FloatArray | float = 0.0  # (J,): the variance if outcomes of 0 and 1 had the pooled curve's chances
 
     def law(
-        self, moments: VoteMoments, pair: Pair, usable: BoolArray | None = None, alpha: float | None = 0.05
+        self,
+        moments: VoteMoments,
+        pair: Pair,
+        usable: BoolArray | None = None,
+        alpha: float | None = 0.05,
+        sums: FloatArray | None = None,
     ) -> tuple[FloatArray, Wald]:
         """Covariance (J, J), NaN where only rounding is left of a variance, and the differences with their errors.
 
         A variance from few events is small where they are few by chance, so standard errors have a floor. All numbers
         are NaN at points that are not ``usable``. A difference that is too skewed for any law at ``alpha`` has neither
-        a variance nor a standard error.
+        a variance nor a standard error. ``sums``: `covariances`, if they are known.
         """
-        (i, j), (first, second) = pair, self.functionals
-        variances = [moments.cross(g, f, g, f) for g, f in zip(pair, self.functionals, strict=True)]
-        between = moments.cross(i, first, j, second)
+        *variances, between = covariances(moments, pair, self.functionals) if sums is None else sums
         parts = variances[0] + variances[1]
         covariance = parts + between + between.T
         known = np.isfinite(beyond_rounding(np.diagonal(covariance), np.diagonal(parts)))
@@ -438,18 +458,27 @@ class Judgment:
         None. ``walk``: judged with the points, or it or its trend instead of them. The pointwise interval is that of
         two one-sided tests at alpha.
         """
-        covariance, effect = average.law(moments, pair, usable, self.alpha)
+        together = [part.functionals for part in (average, robust, walk) if part is not None]
+        sums, points = (
+            covariances(moments, pair, [np.concatenate(f, axis=-1) for f in zip(*together, strict=True)]),
+            usable.size,
+        )
+        covariance, effect = average.law(moments, pair, usable, self.alpha, sums[:, :points, :points])
         usable = np.isfinite(np.diagonal(covariance))
         score, pvalue = judge(effect, self.tolerance)
-        points, band_draws, both = rng.spawn(3)
-        adjusted, critical = self._adjusted(score, covariance, pvalue, points)
+        point_draws, band_draws, both = rng.spawn(3)
+        adjusted, critical = self._adjusted(score, covariance, pvalue, point_draws)
         overall = multiplicity.smallest(adjusted)
         if walk is not None:
             furthest = float(np.nanmax(np.abs(score), initial=0.0))
-            overall = self._joint(moments, pair, average, walk, usable, overall, furthest, both)
+            joined = np.append(np.flatnonzero(usable), np.arange(len(sums[0]) - walk.step.size, len(sums[0])))
+            whole = (sums.sum(axis=0) + sums[2].T)[np.ix_(joined, joined)]
+            overall = self._joint(whole, walk, overall, furthest, both)
         banded = effect
         if robust is not None:
-            second, banded = robust.law(moments, pair, usable, self.alpha)
+            second, banded = robust.law(
+                moments, pair, usable, self.alpha, sums[:, points : 2 * points, points : 2 * points]
+            )
             _, critical = self._adjusted(score, second, pvalue, band_draws)
         # Where the difference is too skewed for any law, it may be anything.
         unlimited = np.isfinite(effect.value) & np.isnan(effect.standard_error)
@@ -478,25 +507,15 @@ class Judgment:
         return np.fmin(law.adjusted(score), multiplicity.adjust(pvalue, "bonferroni")), law.critical
 
     def _joint(
-        self,
-        moments: VoteMoments,
-        pair: Pair,
-        average: PairContrast,
-        walk: Walk,
-        usable: BoolArray,
-        points: float,
-        furthest: float,
-        rng: np.random.Generator,
+        self, covariance: FloatArray, walk: Walk, points: float, furthest: float, rng: np.random.Generator
     ) -> float:
-        """P-value of the walk, or of its trend; or of the smallest of points, walk and trend, by their joint law."""
+        """P-value of the walk, or of its trend; or of the smallest of points, walk and trend, by their joint law.
+
+        ``covariance``: of the usable points, then of the steps.
+        """
         if not walk.known:
             return points if self.test == "all" else NAN
-        joined = [
-            np.concatenate([f[..., usable], w], axis=-1)
-            for f, w in zip(average.functionals, walk.functionals, strict=True)
-        ]
-        covariance = moments.covariance(dict(zip(pair, joined, strict=True)))
-        many = int(usable.sum())
+        many = len(covariance) - walk.step.size
         correlation, scale = correlations(covariance, many)
         # The covariance of the steps is small where events are few by chance.
         factor = max(1.0, walk.least / max(float(np.trace(covariance[many:, many:])), TINY))
@@ -578,8 +597,9 @@ def interval_means(moments: VoteMoments, within: BoolArray | None = None) -> dic
     functionals = np.stack([-slope * np.nan_to_num(value)[:, None, :], slope], axis=1)
     groups, many = weight.shape
     covariance = np.zeros((groups, many, groups, many))
-    for a, b in np.ndindex(groups, groups):
+    for a, b in combinations_with_replacement(range(groups), 2):
         covariance[a, :, b] = moments.cross(a, functionals[a], b, functionals[b])
+        covariance[b, :, a] = covariance[a, :, b].T
     effective = np.stack([moments.effective(g, inside) for g in range(groups)])
     pooled = np.broadcast_to(total.sum(axis=0) / weight.sum(axis=0), value.shape)
     return {

@@ -278,13 +278,6 @@ class VoteMoments:
         votes = self.weight[g] @ inside
         return np.divide(votes**2, squares, out=np.zeros(votes.size), where=squares > 0)
 
-    def covariance(self, functionals: Mapping[int, FloatArray]) -> FloatArray:
-        """Covariance (P, P) of numbers to which each group adds its functional."""
-        parts = [self.cross(g, f, g, f) for g, f in functionals.items()]
-        for (a, f), (b, h) in combinations(functionals.items(), 2):
-            parts += [between := self.cross(a, f, b, h), between.T]
-        return np.asarray(np.sum(parts, axis=0))
-
 
 def _bilinear(first: FloatArray, block: FloatArray, second: FloatArray) -> FloatArray:
     """The product first' block second of two functionals."""
