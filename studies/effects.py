@@ -22,7 +22,7 @@ from isonomy.effects.estimators.errors import errors_of
 from isonomy.effects.estimators.events import CountGap, choose_laws, equal_errors, law_of, rest_of
 from isonomy.effects.estimators.moments import EventCounts, ExperimentRows, Sums
 from isonomy.effects.estimators.shrinkage import Detected, correction, strategies_of
-from isonomy.effects.price import QUANTITIES, scores, standard_error
+from isonomy.effects.price import QUANTITIES, loss, policy_value, qini, standard_error
 from isonomy.inference.effect import Fieller
 from isonomy.inference.multiplicity import adjust
 from isonomy.numerics.arrays import BoolArray, FloatArray
@@ -459,8 +459,13 @@ def price_covers(rng: np.random.Generator, tables: int, rows: int) -> FloatArray
     transformed = table["outcome"] * (table["treatment"] - 0.5) / 0.25
 
     def changes(at: Any) -> list[tuple[float, float]]:
-        weight = np.ones(transformed[at].size)
-        pairs = zip(*(scores(transformed[at], f[at], f[at], weight, 0.3) for f in (before, after)), strict=True)
+        drawn = transformed[at]
+        weight = np.ones(drawn.size)
+        scores = [
+            (qini(drawn, f[at], weight), loss(drawn, f[at], weight), policy_value(drawn, f[at], weight, 0.3))
+            for f in (before, after)
+        ]
+        pairs = zip(*scores, strict=True)
         return [(new - old, float(standard_error(moved - still, weight))) for (old, still), (new, moved) in pairs]
 
     truths = np.array([value for value, _ in changes(slice(None))])
