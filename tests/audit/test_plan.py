@@ -80,7 +80,7 @@ def test_seeds_depend_on_the_name_alone() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "key", "value"),
-    [("project", "tolerance", 0), ("flag", "null", [-0.1, 0.1]), ("predictive_parity", "grid", [0.2, 0.5])],
+    [("project", "tolerance", 0), ("flag", "null", [-0.1, 0.1]), ("predictive_parity", "tolerance", 0.1)],
 )
 def test_a_file_can_say_what_a_call_can(kind: str, key: str, value: object) -> None:
     test = {"kind": kind, key: value} | ({"metric": "tpr"} if kind == "flag" else {})
