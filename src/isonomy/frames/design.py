@@ -195,12 +195,7 @@ def number_of_parts(rows: float) -> int:
 
 
 def masses_by(
-    frame: Lazy,
-    parts: int,
-    cluster: str,
-    keys: Mapping[str, nw.Expr],
-    mass: nw.Expr | None,
-    place: pl.DataFrame,
+    frame: Lazy, parts: int, cluster: str, keys: Mapping[str, nw.Expr], mass: nw.Expr | None, place: pl.DataFrame
 ) -> Iterator[pl.DataFrame]:
     """Masses by `CLUSTER` and `CELL`, the number in ``place`` of the keys' values, for each part of whole clusters.
 

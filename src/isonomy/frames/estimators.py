@@ -15,15 +15,7 @@ from typing import Any, ClassVar, Self
 import narwhals as nw
 import numpy as np
 
-from isonomy.errors import (
-    DuplicateColumns,
-    EmptyFrame,
-    IsonomyError,
-    MissingValues,
-    UnknownColumn,
-    UsageError,
-    WrongType,
-)
+from isonomy import errors
 from isonomy.frames.adapt import as_polars, refuse_instants, refuse_levels, refuse_name
 from isonomy.frames.expressions import LARGEST
 from isonomy.frames.source import refuse_nested
@@ -55,7 +47,7 @@ class Renamed:
     def __new__(cls, *_: object, **parameters: object) -> Self:
         for name in parameters:
             if name in cls.moved:
-                raise UsageError(f"{name}: it has moved; write {cls.moved[name]}.")
+                raise errors.UsageError(f"{name}: it has moved; write {cls.moved[name]}.")
         return super().__new__(cls)
 
 
@@ -65,7 +57,9 @@ def as_tuple(columns: Column | Sequence[Column]) -> tuple[Column, ...]:
     if not isinstance(columns, (Sequence, np.ndarray)) or not all(
         isinstance(c, (str, int, np.integer)) for c in columns
     ):
-        raise UsageError(f"groups, scores: {shown(columns)} is not allowed; give names or numbers of columns of X.")
+        raise errors.UsageError(
+            f"groups, scores: {shown(columns)} is not allowed; give names or numbers of columns of X."
+        )
     return tuple(columns)
 
 
@@ -101,7 +95,9 @@ def read_columns(
         with about("X", ValueError if frame is None else (TypeError, ValueError)):
             checked = check_array(taken, dtype=np.float64, input_name="X")
     if np.abs(checked).max(initial=0.0) > LARGEST:
-        raise UsageError(f"{argument}: holds numbers beyond {LARGEST:g}, which cannot be computed with; rescale them.")
+        raise errors.UsageError(
+            f"{argument}: holds numbers beyond {LARGEST:g}, which cannot be computed with; rescale them."
+        )
     parts = [levels(_grouping(column_of(table, name, "groups")), "groups") for name in groups]
     codes, keys = crossed_levels(parts, len(checked))
     users = None if user is None else user_codes(column_of(table, user, "user"), "user")
@@ -116,16 +112,16 @@ def about(argument: str, refused: type[Exception] | tuple[type[Exception], ...] 
     """
     try:
         yield
-    except IsonomyError:
+    except errors.IsonomyError:
         raise
     except refused as error:
-        raise UsageError(f"{argument}: {error}") from error
+        raise errors.UsageError(f"{argument}: {error}") from error
 
 
 def refuse_empty(frame: Eager | None) -> None:
     """Raise if a frame has no rows; for an array scikit-learn does."""
     if frame is not None and not len(frame):
-        raise EmptyFrame("X: the table has no rows.")
+        raise errors.EmptyFrame("X: the table has no rows.")
 
 
 def known_columns(estimator: object, X: object, columns: Sequence[Column]) -> tuple[Column, ...]:
@@ -150,14 +146,14 @@ def eager(X: object) -> Eager | None:
     check_contents("X", X)
     # A sparse matrix may be a mapping too; scikit-learn refuses it.
     if X is None or (isinstance(X, (str, bytes, Mapping)) and not hasattr(X, "tocsr")):
-        raise UsageError(f"X: a {type(X).__name__}; give a frame or an array with one row per person.")
+        raise errors.UsageError(f"X: a {type(X).__name__}; give a frame or an array with one row per person.")
     try:
         frame: object = nw.from_native(X, pass_through=True)
     except nw.exceptions.DuplicateError:
-        raise DuplicateColumns("X: more than one column has the same name; rename or drop one.") from None
+        raise errors.DuplicateColumns("X: more than one column has the same name; rename or drop one.") from None
     if isinstance(frame, nw.LazyFrame):  # without an order of rows they cannot be matched with y
         kind = f"{type(X).__module__.partition('.')[0]} {type(X).__name__}"
-        raise UsageError(f"X: a {kind} is read row by row here; collect it into a frame (or an array) first.")
+        raise errors.UsageError(f"X: a {kind} is read row by row here; collect it into a frame (or an array) first.")
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
@@ -180,7 +176,7 @@ def outcomes(y: AnyArray) -> FloatArray:
     if numbers is None:
         kinds = {"O": "objects", "U": "text", "S": "bytes", "M": "dates", "m": "durations"}
         kind, example = ("text", text[0]) if text else (kinds.get(y.dtype.kind, "values"), values[:1].tolist()[0])
-        raise UsageError(f"y: holds {kind} such as {shown(example)}; recode the outcome as 0 and 1, or numbers.")
+        raise errors.UsageError(f"y: holds {kind} such as {shown(example)}; recode the outcome as 0 and 1, or numbers.")
     return numbers
 
 
@@ -222,19 +218,19 @@ def votes(columns: Columns, sample_weight: object) -> Votes:
 def column_of(X: Eager | AnyArray, name: Column, argument: str) -> Values:
     frame = isinstance(X, nw.DataFrame)
     if len(X.shape) != 2:
-        raise UsageError(f"X: has {len(X.shape)} dimensions; give a frame, or an array of rows and columns.")
+        raise errors.UsageError(f"X: has {len(X.shape)} dimensions; give a frame, or an array of rows and columns.")
     width = X.shape[1]
     if not isinstance(name, str) and not -width <= name < width:
         size = "" if frame else f" (n_features = {width})"
-        raise UsageError(f"{argument}: no column number {name}; X has {width} columns{size}.")
+        raise errors.UsageError(f"{argument}: no column number {name}; X has {width} columns{size}.")
     if isinstance(X, nw.DataFrame):
         chosen = name if isinstance(name, str) else X.columns[name]
         if chosen not in X.columns:
-            raise UnknownColumn(argument, chosen, X.columns)
+            raise errors.UnknownColumn(argument, chosen, X.columns)
         refuse_name("X", chosen)
         return nw.from_native(as_polars(X.get_column(chosen)), series_only=True)
     if isinstance(name, str):
-        raise UsageError(f"{argument}: {name!r} is a name, but X is an array; give a column number, or a frame.")
+        raise errors.UsageError(f"{argument}: {name!r} is a name, but X is an array; give a column number, or a frame.")
     column: AnyArray = X[:, name]
     return column
 
@@ -277,7 +273,7 @@ def levels(values: Values, argument: str) -> Levels:
     try:
         codes = np.array([known.setdefault(_key(value), len(known)) for value in rows], dtype=np.intp)
     except TypeError:
-        raise UsageError(
+        raise errors.UsageError(
             f"{argument}: holds values that cannot be compared, such as lists; give text or numbers."
         ) from None
     order = _sorted(list(known))
@@ -289,11 +285,11 @@ def levels(values: Values, argument: str) -> Levels:
 def user_codes(values: Values, argument: str) -> IntArray:
     """A code for each row's user; rows without one are refused, as they are not all the same person."""
     if len(values.shape) != 1:
-        raise UsageError(f"{argument}: {len(values.shape)} dimensions are not allowed; give one user per row.")
+        raise errors.UsageError(f"{argument}: {len(values.shape)} dimensions are not allowed; give one user per row.")
     codes, keys = levels(values, argument)
     if None in keys:
         number = int(np.count_nonzero(codes == keys.index(None)))
-        raise MissingValues(f"{argument}: {number:,} rows have no value. Fix them, or leave those rows out.")
+        raise errors.MissingValues(f"{argument}: {number:,} rows have no value. Fix them, or leave those rows out.")
     return codes
 
 
@@ -304,10 +300,10 @@ def _numbers(values: Values, argument: str) -> AnyArray:
     if values.dtype in _LARGE:
         values = values.cast(nw.Float64)
     elif not (values.dtype.is_numeric() or values.dtype in (nw.Boolean, nw.Object, nw.Unknown)):
-        raise WrongType(f"{argument}: column {values.name!r} is {values.dtype}; give a column of numbers.")
+        raise errors.WrongType(f"{argument}: column {values.name!r} is {values.dtype}; give a column of numbers.")
     unknown = int(values.is_null().sum())
     if unknown:
-        raise MissingValues(f"{argument}: {unknown:,} rows have no value. Fix them, or leave those rows out.")
+        raise errors.MissingValues(f"{argument}: {unknown:,} rows have no value. Fix them, or leave those rows out.")
     return values.to_numpy()
 
 

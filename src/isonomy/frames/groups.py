@@ -255,9 +255,16 @@ class Partition:
 
 
 def grouping(schema: Schema, groups: object, depth: int = 1, *, argument: str = "groups") -> Grouping:
+    from isonomy.frames.proxies import Proxy
+
     if isinstance(groups, Grouping):
         return groups
-    refuse_proxies(groups, argument)
+    for entry in groups if isinstance(groups, (list, tuple)) else [groups]:
+        if isinstance(entry, Proxy):
+            raise UsageError(
+                f"{argument}: iso.proxy({entry.name!r}, ...) is known only by probability, which this question cannot "
+                "use; iso.flag and iso.adverse_impact can. Name columns of known groups."
+            )
     if isinstance(groups, (str, Cut, Where)):
         groups = (groups,)
     if not isinstance(groups, Iterable) or isinstance(groups, Mapping):
@@ -282,18 +289,6 @@ def grouping(schema: Schema, groups: object, depth: int = 1, *, argument: str = 
             "are the most. Lower the depth, or name fewer columns."
         )
     return Grouping(tuple(dimensions), int(depth))
-
-
-def refuse_proxies(groups: object, argument: str) -> None:
-    """Raise for groups known only by probability, which few questions can use."""
-    from isonomy.frames.proxies import Proxy
-
-    for entry in groups if isinstance(groups, (list, tuple)) else [groups]:
-        if isinstance(entry, Proxy):
-            raise UsageError(
-                f"{argument}: iso.proxy({entry.name!r}, ...) is known only by probability, which this question cannot "
-                "use; iso.flag and iso.adverse_impact can. Name columns of known groups."
-            )
 
 
 def _dimension(schema: Schema, group: object, argument: str) -> Dimension:

@@ -16,19 +16,8 @@ from typing import Any, Literal, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from isonomy.errors import (
-    DataError,
-    EmptyFrame,
-    MissingRole,
-    MissingValues,
-    NotEnoughData,
-    OutOfRange,
-    UnknownColumn,
-    UsageError,
-    WrongType,
-    near,
-    shown,
-)
+from isonomy import errors
+from isonomy.errors import near, shown
 from isonomy.frames.adapt import Lazy
 from isonomy.frames.expressions import constant, either, missing, number
 from isonomy.frames.groups import ROW_COUNT
@@ -128,13 +117,13 @@ class Proxy:
             ("assume", min(shares, default=0.0) < -1, f"{self.assume} is not allowed; a share is at least -1."),
         ):
             if refused:
-                raise UsageError(f"{argument}: {why}")
+                raise errors.UsageError(f"{argument}: {why}")
         if self.assume == "names" and self.place is None:
-            raise MissingRole(
+            raise errors.MissingRole(
                 'assume: "names" needs place, the column of the area that the probabilities were computed with.'
             )
         if self.assume == "validated" and not self.random:
-            raise MissingRole('assume: "validated" needs known, and known_rows="random".')
+            raise errors.MissingRole('assume: "validated" needs known, and known_rows="random".')
 
     def __str__(self) -> str:
         given = {name: getattr(self, name) for name in ("other", "assume", "place", "known", "known_rows")}
@@ -172,9 +161,9 @@ class Proxy:
         """Raise unless the columns exist and hold what they should. Reads no row."""
         for column in self.probabilities.values():
             if column not in source.schema:
-                raise UnknownColumn("probabilities", column, source.schema)
+                raise errors.UnknownColumn("probabilities", column, source.schema)
             if not source.schema[column].is_numeric():
-                raise WrongType(
+                raise errors.WrongType(
                     f"probabilities: column {column!r} is {source.schema[column]}; probabilities are numbers."
                 )
         source.require(place=self.place, known=self.known)
@@ -188,7 +177,7 @@ def proxy_of(groups: object) -> Proxy | None:
     listed = [groups] if isinstance(groups, Proxy) else list(groups) if isinstance(groups, (list, tuple)) else []
     proxies = [entry for entry in listed if isinstance(entry, Proxy)]
     if proxies and len(listed) > 1:
-        raise UsageError(
+        raise errors.UsageError(
             f"groups: iso.proxy({proxies[0].name!r}) cannot be combined with other groups; give it alone. For the "
             "people of a known group, filter the rows."
         )
@@ -331,12 +320,12 @@ class ProxyRows:
         table = collect(aggregate(self.frame, keys, values))
         places = table["place"].n_unique()
         if places < len(table):
-            raise UsageError(
+            raise errors.UsageError(
                 f"cluster: a place has several clusters ({cluster!r}), and assume='names' measures errors between "
                 "places. Leave it out, or give clusters of whole places."
             )
         if float(table["n"].max()) <= 1:  # type: ignore[arg-type]
-            raise NotEnoughData(
+            raise errors.NotEnoughData(
                 f"place: {self.proxy.place!r} has one row in each of {places:,} values; compare within larger areas."
             )
         codes = np.arange(len(table)) if cluster is None else table["cluster"].rank("dense").to_numpy() - 1
@@ -482,14 +471,14 @@ def read_proxies(source: Source, proxy: Proxy, measure: Measure) -> ProxyRows:
         labeled = staged.frame.filter(column["known"] == MISNAMED).select(nw.col(str(proxy.known)).cast(nw.String))
         label = str(collect(labeled.head(1)).item(0, 0))
         groups = f"{near(label, proxy.groups)} Groups: {', '.join(proxy.groups)}."
-        raise UsageError(f"known: {label!r} is not a group of the proxy.{groups}")
+        raise errors.UsageError(f"known: {label!r} is not a group of the proxy.{groups}")
     sums = _stacked({name: values[lines] for name, values in sample.values.items()}, size)
     means, rows = np.zeros((size + 1 if proxy.known else 1, *sums.shape[1:])), np.zeros(size + 1 if proxy.known else 1)
     np.add.at(means, known + 1, sums)
     np.add.at(rows, known + 1, sample.counts[lines])
     mass, inside_mass, total = means.sum((0, 1))[:PARTS]
     if not inside_mass > 0:
-        raise NotEnoughData(f"metric: no row meets the condition of {measure.name!r}.")
+        raise errors.NotEnoughData(f"metric: no row meets the condition of {measure.name!r}.")
     center = float(total / inside_mass)
     means[..., 2] -= center * means[..., 1]
     people = 1.0 if sample.design is None else sample.design.people
@@ -505,26 +494,26 @@ def _refuse_states(source: Source, proxy: Proxy, rows: Mapping[int, float]) -> N
         low, high = float(ends["low"][0]), float(ends["high"][0])
         if low < 0 or high > 1:
             percent = " If they are percentages, divide by 100." if low >= 0 and 2 <= high <= 100 else ""
-            raise OutOfRange(
+            raise errors.OutOfRange(
                 f"probabilities: column {column!r} has values from {low:g} to {high:g}; probabilities lie between 0 "
                 f"and 1.{percent}"
             )
     if rows[UNEQUAL] and proxy.other is not None:
-        raise DataError(
+        raise errors.DataError(
             f"probabilities: those of {rows[UNEQUAL]:,.0f} rows sum to more than 1; nothing is left for "
             f"other={proxy.other!r}."
         )
     if rows[UNEQUAL]:
         total = source.extremes(reduce(add, map(number, proxy.probabilities.values())), {})
-        raise DataError(
+        raise errors.DataError(
             f"probabilities: those of {rows[UNEQUAL]:,.0f} rows do not sum to 1 ({total['low'][0]:.2f} to "
             f"{total['high'][0]:.2f}). Divide them by their sum, add the missing group's column, or name it: "
             'other="Other".'
         )
     if rows[ABSENT] and source.missing == "raise":
-        raise MissingValues(
+        raise errors.MissingValues(
             f"probabilities: {rows[ABSENT]:,.0f} rows have none (name or address not found). "
             'missing="drop" leaves them out: the result is then about people whose name and address were found.'
         )
     if not rows[GOOD] + rows[ROUGH]:
-        raise EmptyFrame("data: no row is left after dropping those with missing values.")
+        raise errors.EmptyFrame("data: no row is left after dropping those with missing values.")

@@ -22,21 +22,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import narwhals as nw
 import numpy as np
 
-from isonomy import options
-from isonomy.errors import (
-    BadCount,
-    BadWeight,
-    ComputedName,
-    DataError,
-    EmptyFrame,
-    MissingGroups,
-    MissingValues,
-    NotBinary,
-    OutOfRange,
-    UnknownColumn,
-    UsageError,
-    WrongType,
-)
+from isonomy import errors, options
 from isonomy.frames.adapt import Lazy, adapt, first_line, refuse_mixture
 from isonomy.frames.design import (
     CELL,
@@ -57,7 +43,6 @@ from isonomy.frames.groups import NOTHING, ROW_COUNT, Grouping, Labels, Partitio
 from isonomy.frames.sums import (
     COUNT,
     aggregate,
-    code_column,
     collect,
     collect_rows,
     extremes,
@@ -169,7 +154,7 @@ def binary_code(column: nw.Expr, dtype: DType, *, few: bool = False) -> nw.Expr:
 def refuse_nested(schema: Schema, argument: str, column: str | None) -> None:
     """Raise if a column that identifies people or groups holds lists, structures or bytes."""
     if column is not None and isinstance(schema[column], (nw.List, nw.Array, nw.Struct, nw.Binary)):
-        raise WrongType(f"{argument}: column {column!r} is {schema[column]}; use text, numbers or dates.")
+        raise errors.WrongType(f"{argument}: column {column!r} is {schema[column]}; use text, numbers or dates.")
 
 
 LARGEST_COUNT = 2**53 - 1  # beyond it a float, and so a sum, loses the last digits
@@ -219,7 +204,7 @@ class Source:
         for argument, column in (("count", reading.count), ("weight", reading.weight)):
             if column is not None and not self.schema[column].is_numeric():
                 kind = "counts are whole numbers" if argument == "count" else "weights are numbers"
-                raise WrongType(f"{argument}: column {column!r} is {self.schema[column]}; {kind}.")
+                raise errors.WrongType(f"{argument}: column {column!r} is {self.schema[column]}; {kind}.")
         refuse_nested(self.schema, "cluster", reading.cluster)
         if (count := reading.count) is not None:
             # A line that stands for no row is as if it were absent.
@@ -230,13 +215,13 @@ class Source:
         schema = dict(self.frame.collect_schema())
         if not self._computed:
             return schema
-        return {ComputedName(name) if name in self._computed else name: dtype for name, dtype in schema.items()}
+        return {errors.ComputedName(name) if name in self._computed else name: dtype for name, dtype in schema.items()}
 
     def require(self, **columns: str | None) -> None:
         """Raise unless every named column exists. The keyword is the argument named in the error."""
         for argument, column in columns.items():
             if column is not None and (not isinstance(column, str) or column not in self.schema):
-                raise UnknownColumn(argument, column, self.schema)
+                raise errors.UnknownColumn(argument, column, self.schema)
 
     def grouping(self, groups: object, depth: int = 1, *, argument: str = "groups") -> Grouping:
         resolved = grouping(self.schema, groups, depth, argument=argument)
@@ -251,14 +236,14 @@ class Source:
             if isinstance(column, nw.Expr):
                 continue
             if not isinstance(column, str) or column not in self.schema:
-                raise UnknownColumn(role, column, self.schema)
+                raise errors.UnknownColumn(role, column, self.schema)
             dtype = self.schema[column]
             if not (dtype.is_numeric() or dtype == nw.Boolean):
                 self._refuse_objects(column)
                 need = "0 and 1" if role in request.binary else "numbers"
                 label = '; some functions also accept the value that counts as 1, such as positive="yes"'
                 hint = f"Recode it first{label if role in request.binary and is_text(dtype) else ''}."
-                raise WrongType(f"{role}: column {column!r} is {dtype}; it must hold {need}. {hint}")
+                raise errors.WrongType(f"{role}: column {column!r} is {dtype}; it must hold {need}. {hint}")
         for dimension in request.grouping.every if request.grouping else ():
             if dimension.name in self.schema:
                 self._refuse_objects(dimension.name)
@@ -270,7 +255,9 @@ class Source:
             values = collect(self.frame.select(column))[column].to_list()
             refuse_mixture(column, values)
             kind = type(next((value for value in values if value is not None), None)).__name__
-            raise WrongType(f"data: column {column!r} holds {kind} objects; use text, numbers, booleans or dates.")
+            raise errors.WrongType(
+                f"data: column {column!r} holds {kind} objects; use text, numbers, booleans or dates."
+            )
 
     def check_expression(self, argument: str, expr: nw.Expr, *, boolean: bool = False) -> None:
         """Raise unless the engine can evaluate ``expr`` to numbers (to true or false, if ``boolean``). Reads no row."""
@@ -278,11 +265,15 @@ class Source:
             dtype = self.frame.head(0).select(expr.alias("value")).collect_schema()["value"]
         except Exception as error:  # every engine has its own errors
             columns = ", ".join(self.schema)
-            raise UsageError(f"{argument}: cannot be evaluated: {first_line(error)} Columns: {columns}.") from error
+            raise errors.UsageError(
+                f"{argument}: cannot be evaluated: {first_line(error)} Columns: {columns}."
+            ) from error
         if boolean and dtype != nw.Boolean:
-            raise UsageError(f'{argument}: the expression gives {dtype}; give a condition such as iso.col("age") < 25.')
+            raise errors.UsageError(
+                f'{argument}: the expression gives {dtype}; give a condition such as iso.col("age") < 25.'
+            )
         if not boolean and not (dtype.is_numeric() or dtype == nw.Boolean):
-            raise UsageError(f"{argument}: the expression gives {dtype}; give numbers.")
+            raise errors.UsageError(f"{argument}: the expression gives {dtype}; give numbers.")
 
     def derived(self, frame: Lazy, computed: Iterable[str] = ()) -> Source:
         """Another frame under the same options, with rows left out or columns added."""
@@ -394,7 +385,9 @@ class Source:
             if known is not None:
                 same = [*keys, COUNT]
                 if not fresh.select(same).equals(known.select(same)):
-                    raise DataError("data: the table changed between two passes; audit a copy that does not change.")
+                    raise errors.DataError(
+                        "data: the table changed between two passes; audit a copy that does not change."
+                    )
                 fresh = known.hstack(fresh.select(list(absent)))
             known = fresh
             self._passes[place] = (keys, {**stored, **absent}, known)
@@ -418,12 +411,12 @@ class Source:
     def _check_counts(self, lines: pl.DataFrame) -> pl.DataFrame:
         """The lines without `BAD_COUNTS`; raises if a row has a bad count."""
         if n := float(lines[BAD_COUNTS].sum()):
-            raise BadCount(
+            raise errors.BadCount(
                 f"count: column {self.count!r} has {n:,.0f} rows that are missing, negative, fractional or too large; "
                 f"counts are whole numbers from 0 to {LARGEST_COUNT:,}."
             )
         if (total := float(lines[COUNT].sum())) > LARGEST_COUNT:
-            raise BadCount(
+            raise errors.BadCount(
                 f"count: column {self.count!r} adds up to {total:.2g} rows; at most {LARGEST_COUNT:,} can be counted. "
                 "If it holds weights, they are not counts."
             )
@@ -499,7 +492,7 @@ class Source:
         if (column := self.reading.weight) is None:
             return dict.fromkeys((MASS, SECOND, FOURTH), lines[COUNT].to_numpy())
         if n := float(lines["design bad"].sum()):
-            raise BadWeight(
+            raise errors.BadWeight(
                 f"weight: column {column!r} has {n:,.0f} rows with a negative weight; weights are 0 or more."
             )
         return {power: lines[f"design {power}"].to_numpy() for power in (MASS, SECOND, FOURTH)}
@@ -542,7 +535,10 @@ class Source:
         design = None
         if self.designed:
             masses = self._masses(table)
-            parts = None if self.cluster is None else partial(_single, table[CLUSTER], masses[MASS])
+            parts = None
+            if self.cluster is not None:
+                lines = {CLUSTER: table[CLUSTER], CELL: np.arange(len(table)), MASS: masses[MASS]}
+                parts = partial(blocks, pl.DataFrame(lines), width=len(table))
             design = designed(table[COUNT].to_numpy(), masses, parts)
         kinds = {"role": request.binary, "key": request.keys, "number": request.numeric, "value": request.values}
         return Sample(
@@ -557,7 +553,7 @@ class Source:
     def _with_design(self, request: Request) -> Request:
         for dimension in request.grouping.dimensions if request.grouping else ():
             if dimension.name == self.cluster:  # a group would be one cluster, whose mean has no spread to judge by
-                raise UsageError(
+                raise errors.UsageError(
                     f"cluster: {self.cluster!r} is also a group; each group would be a single cluster, and nothing "
                     "could be tested. Name the column that says which rows belong together."
                 )
@@ -640,7 +636,7 @@ class Source:
 
         count = cells[COUNT].to_numpy()
         if count.sum() == 0:
-            raise EmptyFrame("data: the table has no rows.")
+            raise errors.EmptyFrame("data: the table has no rows.")
         dropped: dict[str, int] = {}
         keep = np.ones(len(cells), dtype=bool)
         for kind, columns in (("role", request.binary), ("missing", request.numeric), ("missing", request.labels)):
@@ -651,14 +647,14 @@ class Source:
                     nulls = checked.is_null().to_numpy()
                     other = (checked.cast(pl.Int16) * (1 - checked.cast(pl.Int16)) != 0).fill_null(False).to_numpy()
                     if n := count[other].sum():
-                        raise NotBinary(
+                        raise errors.NotBinary(
                             f"{role}: {name} has {n:,.0f} rows that are neither 0 nor 1. "
                             "Recode the column, or choose a metric for numbers."
                         )
                     keep &= ~nulls
                 n = float(count[nulls].sum() if kind == "role" else checked.sum())
                 if n and self.missing == "raise":
-                    raise MissingValues(
+                    raise errors.MissingValues(
                         f"{role}: {name} has {n:,.0f} rows with a null, NaN or infinite value "
                         f"(beyond {LARGEST:g} counts as infinite). "
                         'Fix them, or leave those rows out and have them counted, with missing="drop".'
@@ -668,7 +664,7 @@ class Source:
         for role in request.probabilities:
             if n := cells[f"outside {role}"].sum():
                 column = request.numeric[role]
-                raise OutOfRange(
+                raise errors.OutOfRange(
                     f"{role}: {f'column {column!r}' if isinstance(column, str) else 'the expression'} has {n:,.0f} "
                     "rows outside [0, 1]; probabilities are needed. "
                     "Rescale the column, or choose a metric for numbers such as mse."
@@ -681,7 +677,7 @@ class Source:
             if n and self.missing_group == "raise":
                 assert request.grouping is not None
                 argument, kind = ("given", "stratum") if dimension in request.grouping.strata else ("groups", "group")
-                raise MissingGroups(
+                raise errors.MissingGroups(
                     f'{argument}: {dimension.name!r} has {n:,.0f} rows with no value. Pass missing_group="level" to '
                     f'make them a {kind} of their own, or missing_group="drop" to leave them out and have them counted.'
                 )
@@ -689,7 +685,7 @@ class Source:
                 dropped[dimension.name] = round(n)
                 keep &= ~null
         if not count[keep].sum():
-            raise EmptyFrame("data: no row is left after dropping those with missing values.")
+            raise errors.EmptyFrame("data: no row is left after dropping those with missing values.")
         if not keep.all():
             cells = cells.filter(pl.Series(keep))
         return cells.with_columns(pl.col(f"role {role}").cast(pl.Int8) for role in request.binary), dropped
@@ -725,10 +721,6 @@ def _plain_key(values: pl.Series) -> AnyArray:
     return np.array(values.to_list(), object) if values.dtype in (pl.Int128, pl.UInt128) else values.to_numpy()
 
 
-def _single(cluster: pl.Series, mass: FloatArray, scale: float) -> Iterator[Block]:
-    yield Block.from_codes(*code_column(cluster), np.arange(len(cluster)), mass * scale, len(cluster))
-
-
 @options.checked
 def open_source(data: object, *, labels: Labels = NOTHING, **rows: Unpack[options.RowOptions]) -> Source:
     """Open any supported table. A `Source` is returned as it is, so that an audit can share one.
@@ -739,5 +731,5 @@ def open_source(data: object, *, labels: Labels = NOTHING, **rows: Unpack[option
     if not isinstance(data, Source):
         return Source(*adapt(data), reading, labels)
     if reading not in (Reading(), data.reading):
-        raise UsageError(f"{', '.join(options.ROW_DEFAULTS)}: set them where the source is opened.")
+        raise errors.UsageError(f"{', '.join(options.ROW_DEFAULTS)}: set them where the source is opened.")
     return data

@@ -392,17 +392,14 @@ class Evidence(ABC):
         few = (counts < minimum).any(axis=0) | hidden
         for name, values in zip(sizes, counts, strict=True):
             metrics = getattr(self, "metrics", ()) if name == "n" else ()
-            few |= leaves_few(self.groups, values, self.rows_of_all(metrics or [name] * len(self.groups)), minimum)
+            counted = metrics or [name] * len(self.groups)  # by each line
+            rows = [self.provenance.counted.get(what, self.provenance.rows) for what in counted]
+            few |= leaves_few(self.groups, values, np.array(rows, dtype=float), minimum)
         compared = self.compared_with()
         small = withheld(self.groups, counts.min(axis=0), few, minimum, references=compared, rows=self.provenance.rows)
         if (few & compared).any() or self.given_away(small & compared, ~small):
             raise few_in_reference(minimum)
         return self.hide(small) if small.any() else self
-
-    def rows_of_all(self, counted: Sequence[str]) -> FloatArray:
-        """The rows of everybody by what is ``counted``: the metric of each line, or whole groups ("size")."""
-        rows = self.provenance.rows
-        return np.array([self.provenance.counted.get(name, rows) for name in counted], dtype=float)
 
     def hide(self, small: BoolArray) -> Self:
         """A copy without the numbers of the lines that are ``small``: NaN, with `Status.SUPPRESSED`.
