@@ -508,6 +508,19 @@ def test_probabilities_in_single_precision_are_not_called_rounded() -> None:
     assert not any(note.code == "proxy_rounded" for note in flag(single).notes)
 
 
+def test_the_interval_that_known_groups_would_give_is_that_of_a_sample() -> None:
+    """With certain groups, the interval of 500 rows at random is about as wide as the sentence says."""
+    code = np.random.default_rng(4).integers(0, 3, len(TABLE))
+    certain = TABLE.with_columns(
+        **{f"p_{label}": pl.Series((code == k).astype(float)) for k, label in enumerate("abc")}, group=pl.Series(code)
+    )
+    text = next(text for text in flag(certain).findings() if "500 people" in text)
+    known = iso.flag(certain, metric="selection_rate", prediction="y", groups="group", reference={"group": 0})
+    i = 1 if "for g=b" in text else 2
+    reach = 100 * (known.ci_high[i] - known.ci_low[i]) / 2 * np.sqrt(len(TABLE) / 500)
+    assert abs(float(text.split("about ")[1].split(" points")[0]) - reach) < 0.3
+
+
 # ---- refusals
 
 

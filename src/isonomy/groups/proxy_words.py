@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from isonomy.inference import Verdict
 from isonomy.numerics.status import Status
+from isonomy.numerics.tails import normal_isf
 from isonomy.results import phrases, register
 
 if TYPE_CHECKING:
@@ -52,10 +53,7 @@ NUMBERS, FURTHER = "The numbers", "What the probabilities tell"
 # The columns of the first of these tables, without the range if there is only a point, and the reverse.
 PAGE: tuple[str, ...] = ("group", "against", "low", "high", "disparity", "estimate", "reference", "ci_low", "ci_high")
 PAGE += ("adjusted_pvalue", "verdict", "direction", "status", "tipping", "expected")
-KNOWN_SAMPLE = (
-    "Known groups for a random sample of 500 people would replace this assumption for every group with at least 20 "
-    "known members."
-)
+SAMPLE = 500  # people whose groups might be recorded
 KNOWN_STEP = (
     "Where the law allows it, record the group of a random sample of a few hundred people, with at least 20 members of "
     'each group. It replaces the assumption: add known=<column> and known_rows="random" to the probabilities.'
@@ -125,10 +123,26 @@ def findings(r: Any, against: str, points: bool, ratio: bool) -> tuple[str, ...]
     order = [i for i in r.ranking() if not isnan(r.ci_low[i])]
     groups = [_finding(r, i, against, points, ratio) for i in order]
     gaps = [_tipping(r, i, against, points) for i in order] if r.assumed_gammas else []
-    known = [KNOWN_SAMPLE] if order and r.assumed_gammas and not r.known_rows else []
+    known = [_known(r, order[0], points)] if order and r.assumed_gammas and not r.known_rows else []
     # An open answer may depend on the share, so nothing holds for every share.
     holds = [] if r.verdict is Verdict.INCONCLUSIVE and len(set(r.assumed_gammas)) > 1 else [assumption(r)]
     return (*groups[:1], *holds, *filter(None, gaps[:1]), *known, *groups[1:], *filter(None, gaps[1:]))
+
+
+def _known(r: Any, i: int, points: bool) -> str:
+    """What known groups for a random sample would add: an interval no wider than that of these people alone."""
+    if r.tipping is None or Status.REFERENCE not in r.status or not points:
+        return (
+            f"Known groups for a random sample of {SAMPLE} people would replace this assumption for every group with "
+            "at least 20 known members."
+        )
+    sides = (i, r.status.index(Status.REFERENCE))
+    variances = (r.estimate[k] * (1.0 - r.estimate[k]) * r.expected.sum() / (SAMPLE * r.expected[k]) for k in sides)
+    reach = phrases.points(normal_isf(r.alpha / 2.0, sides="one") * sum(variances) ** 0.5)
+    return (
+        f"Known groups for a random sample of {SAMPLE} people would replace this assumption; for {r.labels[i]}, the "
+        f"interval would then reach at most about {reach} to either side."
+    )
 
 
 def _finding(r: Any, i: int, against: str, points: bool, ratio: bool) -> str:
