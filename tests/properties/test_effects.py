@@ -35,7 +35,7 @@ OPTIONS: list[dict[str, Any]] = [
     {},
     {"measure": "difference"},
     {"measure": iso.relative("normalized", "h")},
-    {"rest": "pooled"},
+    {"estimator": iso.arm_means(rest="pooled")},
     {"estimator": iso.regression(["h"])},
 ]
 
