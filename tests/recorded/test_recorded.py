@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -15,7 +15,7 @@ import isonomy as iso
 from isonomy.frames.metrics import ALSO_CALLED
 from isonomy.options import ROW_DEFAULTS
 from recorded import calls_audit, recording
-from recorded.recording import Call
+from recorded.recording import Call, Late
 from recorded.topics import TOPICS
 
 CASES = [pytest.param(topic, name, id=f"{topic}-{name}") for topic, calls in TOPICS.items() for name in calls]
@@ -83,8 +83,14 @@ def used() -> Mapping[str, Mapping[str, list[Any]]]:
                 bound = inspect.signature(getattr(iso, call.function)).bind(*call.arguments, **call.options)
                 rows = bound.arguments.pop("rows", {})
                 for option, value in (bound.arguments | rows).items():
-                    options.setdefault(option, []).append(value)
+                    options.setdefault(option, []).append(word_of(value))
     return found
+
+
+def word_of(value: Any) -> Any:
+    """For curves, which are made at the call, the word that they stand for."""
+    made = value.make if isinstance(value, Late) else None
+    return made.args[0] if isinstance(made, partial) and made.func is iso.curves else value
 
 
 @pytest.mark.parametrize("name", PUBLIC)
