@@ -170,7 +170,7 @@ def test_a_group_without_outcomes_at_the_margin_keeps_its_threshold() -> None:
 def test_few_distinct_scores() -> None:
     data = rated(rising)
     data["s"] = np.ceil(data["s"] * 10) / 10
-    found = equalize_thresholds(data, **AT_HALF, resamples=100)
+    found = equalize_thresholds(data, **AT_HALF, method=FEW)
     steps = np.arange(1, 11) / 10
     for g, name in enumerate("ab"):
         assert np.min(np.abs(steps - found.thresholds[g])) < 1e-9  # the scores selected, not a point in between
@@ -186,18 +186,16 @@ def test_few_distinct_scores() -> None:
 
 def test_fine_lattices_count_as_continuous() -> None:
     data = rated(rising)
-    plain = equalize_thresholds(data, **AT_HALF, resamples=100)
-    fine = equalize_thresholds(data | {"s": np.ceil(data["s"] * 1000) / 1000}, **AT_HALF, resamples=100)
+    plain = equalize_thresholds(data, **AT_HALF, method=FEW)
+    fine = equalize_thresholds(data | {"s": np.ceil(data["s"] * 1000) / 1000}, **AT_HALF, method=FEW)
     np.testing.assert_allclose(fine.thresholds, plain.thresholds, atol=0.003)
     assert fine.status == plain.status
 
 
 def test_one_stray_score_changes_little() -> None:
     data = rated(rising)
-    plain = equalize_thresholds(data, **AT_HALF, resamples=100)
-    found = equalize_thresholds(
-        data | {"s": np.where(np.arange(20_000) == 0, 1e6, data["s"])}, **AT_HALF, resamples=100
-    )
+    plain = equalize_thresholds(data, **AT_HALF, method=FEW)
+    found = equalize_thresholds(data | {"s": np.where(np.arange(20_000) == 0, 1e6, data["s"])}, **AT_HALF, method=FEW)
     np.testing.assert_allclose(found.thresholds, plain.thresholds, atol=0.01)
     assert abs(found.overall_after - found.overall_before) < 1e-3
     assert found.status == plain.status
@@ -216,7 +214,7 @@ def test_a_group_that_selects_the_same_people_keeps_its_threshold() -> None:
     s, g = rng.integers(1, 10, 20_000) / 10, np.repeat(["a", "b"], 10_000)
     y = (rng.random(20_000) < np.where(g == "a", s, s**1.5)).astype(int)
     found = equalize_thresholds(
-        {"s": s, "g": g, "y": y}, outcome="y", score="s", groups="g", threshold=0.5, direction="lower", resamples=100
+        {"s": s, "g": g, "y": y}, outcome="y", score="s", groups="g", threshold=0.5, direction="lower", method=FEW
     )
     kept = found.rate_after == found.rate_before
     assert kept.any()
@@ -359,7 +357,7 @@ def test_rows_without_a_weight_are_left_out(target: Any) -> None:
 def test_thresholds_with_tied_scores_say_so() -> None:
     data = margins(5_000, power=1.5)
     data["s"] = np.round(data["s"], 1)
-    found = equalize_thresholds(data, **AT_HALF, resamples=100)
+    found = equalize_thresholds(data, **AT_HALF, method=FEW)
     assert abs(found.overall_after - found.overall_before) > 1e-3
     assert "could not be kept" in found.warnings[0]
 
@@ -385,12 +383,12 @@ def test_flat_outcomes_cannot_be_made_equal(seed: int) -> None:
 
 def test_falling_outcomes_are_seen() -> None:
     data = rated(lambda s, g: rising(1 - s, g))
-    found = equalize_thresholds(data, **AT_HALF, resamples=100)
+    found = equalize_thresholds(data, **AT_HALF, method=FEW)
     assert found.status == (iso.Status.INFEASIBLE, iso.Status.INFEASIBLE)
     assert any("fall as the score rises in g=a and g=b" in said for said in found.warnings)
     # The outcomes at the present threshold are those seen there, not those of a curve made to rise.
     np.testing.assert_allclose(found.before[0], [0.5, 0.5**1.5], atol=0.05)
-    fine = equalize_thresholds(rated(rising), **AT_HALF, resamples=100)
+    fine = equalize_thresholds(rated(rising), **AT_HALF, method=FEW)
     assert fine.status == (iso.Status.EXTRAPOLATED, iso.Status.OK)
     assert fine.warnings == ()
 
