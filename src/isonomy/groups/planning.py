@@ -39,7 +39,7 @@ from isonomy.groups.likelihood.profile import FEW_ROWS, Kind, OnScale, ProfileLi
 from isonomy.groups.options import ScaleName
 from isonomy.inference.decide import Alternative, inside, rejected
 from isonomy.inference.designs import FEWEST
-from isonomy.inference.effect import CALM, FURTHER, HIDDEN, SKEWED, Hypothesis, normal_skewness, unbend
+from isonomy.inference.effect import CALM, FURTHER, HIDDEN_FEW, SKEWED, Hypothesis, normal_skewness, unbend
 from isonomy.numerics.arrays import FloatArray
 from isonomy.numerics.roots import bisection, root
 from isonomy.numerics.tails import chi2_isf, interval_isf, normal_isf, normal_sf, t_isf, t_sf
@@ -470,7 +470,7 @@ class PlannedComparison:
         """
         spread = [normal_skewness(np.array(n)) * math.sqrt(part**3 / n) for part, n in parts]
         unbiased = [math.sqrt(n * (n - 1.0)) / (n - 2.0) for _, n in parts]
-        few = [HIDDEN * a * b for a, b, (_, n) in zip(spread, unbiased, parts, strict=True) if n < FEW_ROWS]
+        few = [HIDDEN_FEW * a * b for a, b, (_, n) in zip(spread, unbiased, parts, strict=True) if n < FEW_ROWS]
         if few and self.cluster is None:
             judged = 1.0 - float(normal_sf(CALM))
             return [(judged / 2.0, float(normal_isf(p)) * math.hypot(*few)) for p in (0.75, 0.25)]

@@ -514,29 +514,31 @@ class Moments:
         return self.scaled[order] * self.radius**order
 
     def sums(self, w: FloatArray, index: IntArray) -> tuple[FloatArray, BoolArray]:
-        """The three series at ``w``, and where their remainder is negligible."""
-        radius = self.radius[index]
-        r = w * radius
-        size = np.abs(r)
-        largest, order = float(np.max(size, initial=0.0)), 4
-        # The lowest even order with a negligible remainder for every |r| up to the largest; a_K never exceeds a_2.
-        while order < ORDER and not (
-            largest < 1 and order * largest ** (order - 1) <= REMAINDER * (1.0 - largest) ** 2
-        ):
-            order += 2
+        """The three series at ``w``, and where their remainder is negligible; 0 elsewhere."""
+        radius, highest, second = self.radius[index], self.scaled[ORDER, index], self.scaled[2, index]
+        size = np.abs(w) * radius
+        with np.errstate(all="ignore"):
+            remainder = ORDER * size ** (ORDER - 1) * highest / ((1.0 - size) ** 2 * second)
+            enough = (size < 1) & ((remainder <= REMAINDER) | (radius == 0) | (w == 0)) & self.usable[index]
+        result = np.zeros((3, w.size))
+        if not enough.any():
+            return result, enough
+        part = slice(None) if enough.all() else enough
         every = index.size == self.radius.size and bool((index == np.arange(index.size)).all())
-        a = self.scaled[: order + 1] if every else self.scaled[: order + 1, index]
+        largest, order = float(np.max(size[part])), 4
+        # The lowest even order with a negligible remainder for every |r| up to the largest; a_K never exceeds a_2.
+        while order < ORDER and order * largest ** (order - 1) > REMAINDER * (1.0 - largest) ** 2:
+            order += 2
+        a = self.scaled[: order + 1, ... if every else index][:, part]
+        radius, r = radius[part], (w * radius)[part]
         q, s, log = np.zeros_like(r), np.zeros_like(r), np.zeros_like(r)
         for k in range(order, 1, -1):  # Horner
             q = a[k] - r * q
             s = (k - 1) * a[k] - r * s
             log = a[k] / k - r * log
         # Σ_{k>=2} starts two powers late for log, one for q (a_1 = 0) and none for s.
-        result = np.stack([-radius * r * q, radius**2 * s, -r * r * log])
-        with np.errstate(all="ignore"):
-            remainder = order * size ** (order - 1) * a[order] / ((1.0 - size) ** 2 * a[2])
-            enough = (size < 1) & ((remainder <= REMAINDER) | (radius == 0) | (w == 0))
-        return result, enough & self.usable[index]
+        result[:, part] = -radius * r * q, radius**2 * s, -r * r * log
+        return result, enough
 
     def excluding(
         self, n: FloatArray, mean: FloatArray, rest: FloatArray, rest_mean: FloatArray, radius: FloatArray
