@@ -78,6 +78,9 @@ CONTRASTS = 20_000
 PAIRS, STANDARDIZED_PAIRS = 90, 12
 # The probability that so few normal rows vary so much less than all rows that they have no verdict.
 LACKING = 0.001
+# The correlation within clusters of a side with few cases, at least. A group of 60 clusters of 5 whose correlation is
+# 0.3 beside 0.02 elsewhere is then shown to lie below the others' rate of 0.02 in 0.043 of tables (0.063 without it).
+CORRELATION = 0.1
 # Groups without a spread that an interval of a mean could rest on.
 UNSPREAD = [Status.EMPTY, Status.TOO_SMALL, Status.CONSTANT, Status.UNSUPPORTED, Status.FEW_EVENTS]
 # Groups up to which all pairs are considered; beyond, the outermost groups only.
@@ -731,10 +734,12 @@ def law_of_design(parts: Sequence[ComparedGroups], totals: Spread) -> Law:
 def _few_cases(part: ComparedGroups, law: Law, totals: Spread) -> tuple[FloatArray, ...]:
     """The design effect and degrees of freedom of rates with few cases, by the correlation within all clusters.
 
-    Clusters with a case are too few to show it themselves (Rao and Scott 1992). A larger effect of its own counts.
+    Clusters with a case are too few to show it themselves (Rao and Scott 1992). A larger effect of a group's own counts
+    half, on the logarithmic scale. The side with the rarer cases shows least: its correlation is at least `CORRELATION`.
     """
-    mass, others, reference = totals.mass, totals.others, part.reference_value
-    beside = np.where(others > 0, np.minimum(reference, 1.0 - reference) * others, np.inf)
+    mass, others = totals.mass, totals.others
+    rare, rare_beside = (np.minimum(rate, 1.0 - rate) for rate in (part.means.mean[: mass.size], part.reference_value))
+    beside = np.where(others > 0, rare_beside * others, np.inf)
     few = np.minimum(fewest_cases(part.means, np.arange(mass.size)), beside) < FEW_CASES
     few &= able_groups(part.status)
     if not few.any():
@@ -744,11 +749,12 @@ def _few_cases(part: ComparedGroups, law: Law, totals: Spread) -> tuple[FloatArr
     with np.errstate(all="ignore"):
         alone, size = float(part.sums.mass @ away**2), whole.squared_mass / whole.mass
         correlation = np.nan_to_num(np.clip((whole.second - alone) / (alone * (size - 1.0)), 0.0, 1.0))
-        sizes = totals.squared_mass / mass, totals.squared_others / others
-        mine, theirs = (1.0 + (rows - 1.0) * correlation for rows in sizes)
+        at_least = max(correlation, CORRELATION)
+        mine = 1.0 + (totals.squared_mass / mass - 1.0) * np.where(rare <= rare_beside, at_least, correlation)
+        theirs = 1.0 + (totals.squared_others / others - 1.0) * np.where(rare >= rare_beside, at_least, correlation)
         both = (mine / mass + theirs / others) / (1.0 / mass + 1.0 / others)
     pooled = np.where(others > 0, both, mine)
-    effect = np.where(part.status == Status.CONSTANT, pooled, np.maximum(law.effect, pooled))
+    effect = np.where(part.status == Status.CONSTANT, pooled, pooled * np.sqrt(np.maximum(law.effect / pooled, 1.0)))
     return np.where(few, effect, law.effect), np.where(few, np.maximum(law.df, whole.df), law.df)
 
 
