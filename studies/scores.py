@@ -453,6 +453,31 @@ def powers(name: str, second: Curve) -> Run:
     return Run((*lines, beside), each(partial(planted, second=second)), TABLES, summary)
 
 
+def beside_recalibration(rng: np.random.Generator, second: Curve) -> list[float]:
+    """Whether the default rejects, and whether a test of logistic recalibration does, on the same rows."""
+    columns = rows(rng, (1_500, 1_500), identity, second)
+    own = float(rejected(parity(rng, lambda _: columns, method="omnibus")))
+    return [own, float(rejected(recalibration(columns)))]
+
+
+def recalibration(columns: Columns) -> float:
+    """The likelihood ratio of a level and a slope of one group, in a logistic regression on the score's log-odds."""
+    odds = np.log(columns["s"] / (1 - columns["s"]))
+    common = np.column_stack([np.ones(odds.size), odds])
+    apart = np.hstack([common, common * columns["g"][:, None]])
+    return float(stats.chi2.sf(_deviance(common, columns["y"]) - _deviance(apart, columns["y"]), 2))
+
+
+def _deviance(x: FloatArray, y: FloatArray) -> float:
+    """Of a logistic regression, by Newton's steps."""
+    slopes = np.zeros(x.shape[1])
+    for _ in range(8):
+        p = 1 / (1 + np.exp(-x @ slopes))
+        slopes += np.linalg.solve(x.T @ ((p * (1 - p))[:, None] * x), x.T @ (y - p))
+    p = 1 / (1 + np.exp(-x @ slopes))
+    return float(-2 * np.log(np.where(y == 1, p, 1 - p)).sum())
+
+
 # A tolerance of 0.1
 
 
@@ -496,6 +521,15 @@ PAGE = Page(
             ("the other group", "method"),
             ("power",),
             tuple(powers(name, second) for name, second in OTHERS.items()),
+        ),
+        Section(
+            "Power beside a test of logistic recalibration, 1,500 rows per group",
+            ("the other group",),
+            ("omnibus", "recalibration"),
+            tuple(
+                Run((Line((name,)),), each(partial(beside_recalibration, second=second)), TABLES)
+                for name, second in {"equal": identity, **OTHERS}.items()
+            ),
         ),
         Section("Composites at nominal 5 %", ("design",), ("rejected",), tuple(composites())),
         Section("Tolerance of 0.1", ("design",), ("violation", "within tolerance"), tuple(tolerances())),

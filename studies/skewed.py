@@ -24,7 +24,7 @@ from isonomy.inference.effect import Bent, Wald, bend, combined, too_skewed
 from isonomy.numerics.arrays import BoolArray, FloatArray
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.tails import t_sf
-from studies.lines import Line, Page, Run, Section, at_most, each, main
+from studies.lines import Asked, Line, Page, Run, Section, at_most, each, main
 
 TABLES = 1_000
 FEW_TABLES = 50  # tables with a valid interval below which the share that misses is not reported
@@ -145,8 +145,8 @@ def at_once(drawn: list[Table]) -> tuple[FloatArray, BoolArray]:
     references = np.repeat(index[:, -1], number - 1)
     problem = ProfileLikelihood(Kind.DISJOINT, means, index[:, :-1].ravel(), other=means, partner=references)
     square, third = (means.moments.central(k).reshape(size, number) for k in (2, 3))
-    away = np.abs(means.centered).reshape(size, -1)
-    carrying = (away.sum(axis=1) / n.sum()) ** 2 / ((n * square).sum(axis=1) / n.sum())
+    away = means.rows.weighted_sum(np.abs(means.centered)).reshape(size, number) / n
+    carrying = (n * away**2).sum(axis=1) / (n * square).sum(axis=1)
     laws, skews, narrows = [], [], []
     for i in range(size):
         every = Contribution.of_rows(third[i] / n**2, square[i] / n, n)
@@ -305,6 +305,28 @@ def above_and_below(rng: np.random.Generator, **options: float) -> list[float]:
     pvalues += [rival(rng, table) for rival in (rao_scott, permuted_clusters)]
     higher = bool(mine.mean() > theirs.mean())
     return [float(p <= 0.05 and side is higher) for p in pvalues for side in (True, False)]
+
+
+# ---- planning
+
+
+PLANS = tuple((reference, apart) for reference in ("known", "group") for apart in (0.8, 1.0, 1.2))
+
+
+def enough(reference: Any, apart: float) -> int:
+    """Rows with which a difference of so many standard deviations should be found with probability 0.8."""
+    ratio = None if reference == "known" else 100.0
+    return iso.rows_needed(apart, variance=1.0, reference=reference, ratio=ratio)
+
+
+def planned(rng: np.random.Generator, reference: str, apart: float) -> list[float]:
+    """Whether it is found, and whether there is no verdict."""
+    rows = enough(reference, apart)
+    if reference == "known":
+        result = iso.flag({"g": np.full(rows, "g0"), "v": normal(rng, rows) + apart}, **GROUPS | {"reference": 0.0})
+    else:
+        result = iso.flag(shifted(rng, rows, 100 * rows, apart), **GROUPS)
+    return [float(result.verdict is Verdict.VIOLATION), shown(result)[2]]
 
 
 # ---- certify
@@ -911,6 +933,19 @@ PAGE = Page(
                         {"p": 0.02, "correlation": 0.02, "elsewhere": 0.3},
                     ),
                 )
+            ),
+        ),
+        Section(
+            "Differences found with the rows that `rows_needed` names for 0.8, normal rows",
+            ("reference", "standard deviations", "rows"),
+            ("found", "without a verdict"),
+            tuple(
+                Run(
+                    (Line((reference, f"{apart:g}", str(enough(reference, apart))), (Asked(0.8, slack=0.03),)),),
+                    each(partial(planned, reference=reference, apart=apart)),
+                    TABLES,
+                )
+                for reference, apart in PLANS
             ),
         ),
         Section(

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 from scipy import optimize, stats
+from sklearn.isotonic import IsotonicRegression  # type: ignore[import-untyped]
+from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
 import isonomy as iso
 from isonomy.numerics.arrays import FloatArray
@@ -254,6 +256,24 @@ def calibration_errors(rng: np.random.Generator, curve: Curve, n: int, odds: boo
     return [float(np.mean((model.predict(scale(new)) - curve(new)) ** 2)) for model in models]
 
 
+def on_deciles(rng: np.random.Generator, n: int) -> list[float]:
+    """Errors at ten scores of GroupCalibrator, logistic regression on the score (Platt) and isotonic regression."""
+    s = np.arange(1.0, 11.0)[:, None] / 10.0
+    drawn = rng.integers(0, 10, n)
+    y = (rng.random(n) < steep(s[drawn, 0])).astype(np.int8)
+    platt = LogisticRegression(C=np.inf).fit(s[drawn], y)
+    isotonic = IsotonicRegression(out_of_bounds="clip").fit(s[drawn, 0], y)
+    curves = iso.GroupCalibrator().fit(s[drawn], y).predict(s), platt.predict_proba(s)[:, 1], isotonic.predict(s[:, 0])
+    return [float(error) for curve in curves for error in curve - steep(s[:, 0])]
+
+
+def error_and_bias(outcomes: FloatArray) -> list[float]:
+    """The root mean square error of each method, and its largest bias at any score."""
+    errors = outcomes.reshape(len(outcomes), 3, 10)
+    each_method = np.sqrt((errors**2).mean(axis=(0, 2))), np.abs(errors.mean(axis=0)).max(axis=1)
+    return [float(value) for values in zip(*each_method, strict=True) for value in values]
+
+
 def root_mean(outcomes: FloatArray) -> list[float]:
     """Square roots of the means."""
     return [float(value) for value in np.sqrt(outcomes.mean(axis=0))]
@@ -323,6 +343,16 @@ PAGE = Page(
                 for name, curve in (("s", same), ("s^1.5", less), ("steep", steep))
                 for odds in (False, True)
                 for n in (500, 2_000, 10_000)
+            ),
+            digits=4,
+        ),
+        Section(
+            "Error of GroupCalibrator on deciles, and largest bias at any of them; steep curve",
+            ("rows",),
+            tuple(f"{name}{what}" for name in ("GroupCalibrator", "Platt", "isotonic") for what in ("", ": bias")),
+            tuple(
+                Run((Line((f"{n:,}",)),), each(partial(on_deciles, n=n)), TABLES, error_and_bias)
+                for n in (1_000, 5_000)
             ),
             digits=4,
         ),

@@ -834,12 +834,13 @@ def test_few_cases_have_the_correlation_within_all_clusters() -> None:
     sums = np.bincount(table["c"], weights=table["p"] - mean)
     alone = float((mean * (1 - mean)).sum())
     correlation = np.clip((sums @ sums - alone) / (alone * 4), 0.0, 1.0)
-    pooled = 1.0 + 4.0 * float(correlation)
+    sizes = 1.0 + 4.0 * np.where(mean[rows.cumsum() - 1] == mean.min(), max(correlation, 0.1), correlation)
+    pooled = float(sizes @ (1.0 / rows) / (1.0 / rows).sum())
     mine = sums / np.repeat(rows, [60, 400])
     assumed = float((cases / rows * (1 - cases / rows) / rows).sum())
     alike = float(mine @ mine) * 460 / 459 / assumed
     df = (sums @ sums) ** 2 / float((sums**4).sum()) - 1.0
-    expected = stats.f.sf(plain.statistic[0] / max(pooled, alike), 1, df)
+    expected = stats.f.sf(plain.statistic[0] / (pooled * np.sqrt(max(alike / pooled, 1.0))), 1, df)
     assert result.pvalue[0] == pytest.approx(expected, rel=1e-9)
     uncorrected = iso.flag(table, **options, cluster="c", method=iso.likelihood(correction=None))
     assert uncorrected.pvalue[0] > result.pvalue[0]

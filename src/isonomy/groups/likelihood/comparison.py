@@ -734,8 +734,8 @@ def law_of_design(parts: Sequence[ComparedGroups], totals: Spread) -> Law:
 def _few_cases(part: ComparedGroups, law: Law, totals: Spread) -> tuple[FloatArray, ...]:
     """The design effect and degrees of freedom of rates with few cases, by the correlation within all clusters.
 
-    Clusters with a case are too few to show it themselves (Rao and Scott 1992). A larger effect of a group's own counts
-    half, on the logarithmic scale. The side with the rarer cases shows least: its correlation is at least `CORRELATION`.
+    Clusters with a case are too few to show it themselves (Rao and Scott 1992). Where a group's own effect is larger,
+    the geometric mean counts. The side with the rarer cases shows least: its correlation is at least `CORRELATION`.
     """
     mass, others = totals.mass, totals.others
     rare, rare_beside = (np.minimum(rate, 1.0 - rate) for rate in (part.means.mean[: mass.size], part.reference_value))

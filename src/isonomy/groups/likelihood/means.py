@@ -333,11 +333,13 @@ class Real(Tilted):
 
     @property
     def carrying(self) -> float:
-        """The share of all rows that carry the spread: (Σ|d|)²/(n Σd²), which is k/n if k rows deviate equally by d."""
-        deviation, n = np.abs(self.centered), self.n.sum()
-        total = deviation.sum() if self.rows.weights is None else self.rows.weights @ deviation
+        """The share of rows that carry the spread: (Σ|d|)²/(n Σd²), which is k/n if k rows deviate equally by d.
+
+        It is the mean over groups, weighted by their sums of squares: a group may lack the rare values that carry it.
+        """
+        total = self.rows.weighted_sum(np.abs(self.centered))
         with np.errstate(all="ignore"):
-            return float((total / n) ** 2 / (np.nansum(self.n * self.variance) / n))
+            return float(np.nansum(total**2 / self.n) / np.nansum(self.n * self.variance))
 
     def values(self, group: int) -> tuple[FloatArray, FloatArray | None]:
         rows = slice(self.rows.offsets[group], self.rows.offsets[group + 1])
