@@ -333,10 +333,7 @@ class Real(Tilted):
 
     @property
     def carrying(self) -> float:
-        """The share of rows that carry the spread: (Σ|d|)²/(n Σd²), which is k/n if k rows deviate equally by d.
-
-        It is the mean over groups, weighted by their sums of squares: a group may lack the rare values that carry it.
-        """
+        """The share of rows that carry the spread: (Σ|d|)²/(n Σd²), weighted by Σd²; k/n if k rows deviate equally."""
         total = self.rows.weighted_sum(np.abs(self.centered))
         with np.errstate(all="ignore"):
             return float(np.nansum(total**2 / self.n) / np.nansum(self.n * self.variance))
@@ -522,17 +519,14 @@ class Moments:
         with np.errstate(all="ignore"):
             remainder = ORDER * size ** (ORDER - 1) * highest / ((1.0 - size) ** 2 * second)
             enough = (size < 1) & ((remainder <= REMAINDER) | (radius == 0) | (w == 0)) & self.usable[index]
-        result = np.zeros((3, w.size))
-        if not enough.any():
+        result, part = np.zeros((3, w.size)), np.flatnonzero(enough)
+        if not part.size:
             return result, enough
-        part = slice(None) if enough.all() else enough
-        every = index.size == self.radius.size and bool((index == np.arange(index.size)).all())
         largest, order = float(np.max(size[part])), 4
         # The lowest even order with a negligible remainder for every |r| up to the largest; a_K never exceeds a_2.
         while order < ORDER and order * largest ** (order - 1) > REMAINDER * (1.0 - largest) ** 2:
             order += 2
-        a = self.scaled[: order + 1, ... if every else index][:, part]
-        radius, r = radius[part], (w * radius)[part]
+        a, radius, r = self.scaled[: order + 1, index[part]], radius[part], (w * radius)[part]
         q, s, log = np.zeros_like(r), np.zeros_like(r), np.zeros_like(r)
         for k in range(order, 1, -1):  # Horner
             q = a[k] - r * q
