@@ -101,7 +101,7 @@ def gamma_tenth(rng: np.random.Generator, n: int) -> FloatArray:
     return rng.gamma(0.1, size=n)
 
 
-MEANS = {lognormal: np.exp(0.72), zero_inflated: 0.1 * np.exp(0.5), exponential: 1.0, normal: 0.0}
+MEANS: dict[Draw, float] = {lognormal: np.exp(0.72), zero_inflated: 0.1 * np.exp(0.5), exponential: 1.0, normal: 0.0}
 
 
 def sides(rng: np.random.Generator, draw: Draw, sizes: list[int], reference: int, strata: int = 1) -> Table:
@@ -297,7 +297,7 @@ def few_cases(rng: np.random.Generator, p: float, other: float = 0.02, **options
     return shown(iso.flag(clustered(rng, p, other=other, **options), **GROUPS | RATE, cluster="c"), p - other)
 
 
-def above_and_below(rng: np.random.Generator, **options: float) -> list[float]:
+def above_and_below(rng: np.random.Generator, options: dict[str, float]) -> list[float]:
     """Whether `flag` and its rivals show a higher and a lower rate of the group."""
     table = clustered(rng, **options)
     mine, theirs = _sides(table)
@@ -484,7 +484,7 @@ def _permuted(rng: np.random.Generator, value: FloatArray, first: BoolArray) -> 
 
 def permuted_clusters(rng: np.random.Generator, table: Table) -> float:
     """The same by permutation of whole clusters, all of which have as many rows."""
-    cases = np.bincount(table["c"], table["v"])
+    cases = np.bincount(table["c"], table["v"]).astype(float)
     return _permuted(rng, cases, np.bincount(table["c"], table["g"] == "g0") > 0)
 
 
@@ -920,7 +920,7 @@ PAGE = Page(
                 for side in ("above", "below")
             ),
             tuple(
-                Run((Line((name,)),), each(partial(above_and_below, **options)), TABLES)
+                Run((Line((name,)),), each(partial(above_and_below, options=options)), TABLES)
                 for name, options in (
                     ("rate 0.02, correlation 0.05", {"p": 0.02, "correlation": 0.05}),
                     ("rate 0.02, correlation 0.2", {"p": 0.02, "correlation": 0.2}),

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 from scipy import optimize, stats
-from sklearn.isotonic import IsotonicRegression  # type: ignore[import-untyped]
-from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
 
 import isonomy as iso
 from isonomy.numerics.arrays import FloatArray

@@ -749,7 +749,7 @@ def _few_cases(part: ComparedGroups, law: Law, totals: Spread) -> tuple[FloatArr
     with np.errstate(all="ignore"):
         alone, size = float(part.sums.mass @ away**2), whole.squared_mass / whole.mass
         correlation = np.nan_to_num(np.clip((whole.second - alone) / (alone * (size - 1.0)), 0.0, 1.0))
-        at_least = max(correlation, CORRELATION)
+        at_least = np.maximum(correlation, CORRELATION)
         mine = 1.0 + (totals.squared_mass / mass - 1.0) * np.where(rare <= rare_beside, at_least, correlation)
         theirs = 1.0 + (totals.squared_others / others - 1.0) * np.where(rare >= rare_beside, at_least, correlation)
         both = (mine / mass + theirs / others) / (1.0 / mass + 1.0 / others)
