@@ -15,7 +15,7 @@ Required = float | Mapping[str, float]
 
 @dataclass(frozen=True)
 class Fits(Option):
-    """How rules are fitted, which changes no number."""
+    """Options of fitting that change no number."""
 
     n_jobs: Annotated[int, Number(whole=True, unit="-1 for every core")] = field(default=1, compare=False, kw_only=True)
     progress: bool = field(default=False, compare=False, kw_only=True)

@@ -87,7 +87,7 @@ class EffectCorrector(Renamed, TransformerMixin, BaseEstimator):
         fewer than 10 effective clusters is left uncorrected.
     measure, estimator : optional
         As in `treatment_bias`. The columns that they name are columns of X, needed by ``fit`` only. With
-        ``observed_effects`` ``fit`` needs neither treatment nor outcomes; relative effects need a ``baseline``.
+        ``observed_effects``, ``fit`` needs neither treatment nor outcomes; relative effects need a ``baseline``.
     method : {"automatic"} or iso.bootstrap(resamples, over), default "automatic"
         Standard errors from influence functions, or from the bootstrap.
     alpha : float, default 0.05

@@ -114,7 +114,7 @@ LOSSES: Mapping[str, Loss] = {
 
 @dataclass(frozen=True)
 class Planned(Option):
-    """An experiment that is planned, for `isonomy.bias_sample_size`.
+    """A planned experiment, for `isonomy.bias_sample_size`.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def bias_sample_size(
     bias : float
         The true bias to be found, in units of the effect.
     experiment : iso.planned(baseline, effect) or TreatmentBiasResult
-        The rates that are expected; or a pilot, which is the result of `treatment_bias` on a smaller table: its groups,
+        The expected rates; or a pilot, which is the result of `treatment_bias` on a smaller table: its groups,
         intervals, treated shares and events are used.
     alpha, power : float, default 0.05 and 0.8
         Error rate, shared by the groups (Bonferroni, where Holm's method starts; two groups are one hypothesis), and

@@ -38,7 +38,7 @@ COUNT = "__count"
 # Their errors concern the table, not this package; polars raises one for a type that it lacks.
 ENGINES = ("duckdb", "_duckdb", "pyspark", "py4j", "ibis", "polars")
 PART_ROWS = 2**20  # rows of one part: a Spark worker holds their columns
-SENT = 2_000_000  # rows that Spark's workers send to the driver for one question, at most
+SENT = 2_000_000  # the most rows that Spark's workers send to the driver for one question
 _PLACE, _VALUE = "place", "value"
 
 

@@ -71,29 +71,25 @@ class ComparisonPlan(Plan):
     method: Method
     given: Given
     adjust: str = "holm"
-    # What follows from the options: the likelihood; the correction of T; the kind of intervals; the alternative to an
-    # interval; the scale before standardization, and as the likelihoods know it; whose standard deviation is the unit;
-    # the reference, and whether its error is left out. What follows from the schema too: the factors of comparable
-    # people, and those of them that are numbers; the groups; the metrics, and what is read for each; one request for
-    # all of them that need counts, if one pass can serve them, and whether it serves every metric; whether groups
-    # overlap.
+    # From the options.
     likelihood: LikelihoodOption = field(init=False)
-    correction: Correction = field(init=False)
+    correction: Correction = field(init=False)  # of T
     interval: Interval = field(init=False)
-    outside: Against = field(init=False)
-    base_scale: Scale = field(init=False)
+    outside: Against = field(init=False)  # the alternative to an interval
+    base_scale: Scale = field(init=False)  # before standardization
     link: Link = field(init=False)
-    sigma: Sigma | None = field(init=False)
+    sigma: Sigma | None = field(init=False)  # whose standard deviation is the unit
     target: Reference = field(init=False)
-    plugged_in: bool = field(init=False)
+    plugged_in: bool = field(init=False)  # the error of the reference is left out
     comparable: ComparableOption | None = field(init=False)
-    numbers: tuple[str, ...] = field(init=False)
+    # From the schema too.
+    numbers: tuple[str, ...] = field(init=False)  # factors of comparable people that are numbers
     grouping: Grouping = field(init=False)
     measures: tuple[Measure, ...] = field(init=False)
-    metric_requests: tuple[Request, ...] = field(init=False)
-    counted: tuple[Request, ...] = field(init=False)
-    shared: Request | None = field(init=False)
-    one_pass: bool = field(init=False)
+    metric_requests: tuple[Request, ...] = field(init=False)  # what is read for each metric
+    counted: tuple[Request, ...] = field(init=False)  # those that need counts
+    shared: Request | None = field(init=False)  # one request for all counts, if one pass can serve them
+    one_pass: bool = field(init=False)  # it serves every metric
     side_by_side: bool = field(init=False)
     overlapping: bool = field(init=False)
 

@@ -50,8 +50,8 @@ Limits = tuple[FloatArray, FloatArray]
 # that holds 0.05 at the edge of a tolerance for lognormal, gamma and exponential metrics in groups of 20 to 500 rows.
 SKEWED = 30.0
 # Where T is bent by the skewness of all rows (`Bent`): this many rows on each side must carry its spread; all rows must
-# be `KNOWN` squared skewnesses, and a difference `SHOWN` of those that its own rows show. What n rows show beyond the
-# skewness of all rows counts 1 + HIDDEN / n times: they seldom show how far a tail reaches. By simulation of gamma
+# be `KNOWN` squared skewnesses, and the rows of a difference `SHOWN` of their own. Skewness that n rows show beyond
+# that of all rows is multiplied by 1 + HIDDEN / n: they seldom show how far a tail reaches. By simulation of gamma
 # (shapes 0.1 and 0.25), exponential, Pareto and lognormal metrics and of such amounts among zeros, in 1 to 200 groups,
 # against rows of the same and of another shape. With 20 rows that carry it, amounts among 95 % zeros miss in 0.072.
 CARRYING, KNOWN, SHOWN, HIDDEN = 30.0, 5.0, 2.5, 300.0
@@ -307,9 +307,10 @@ def bend(
 
     ``corrected``: T is a likelihood ratio, which takes the skewness of the rows into account, unless a side has fewer
     than ``welch`` rows. The law is trusted for a difference with at least `CARRYING` rows on each side that carry the
-    spread, of which all rows have the share ``carrying``, if all rows are enough to estimate the skewness. It is also
-    trusted for a side of fewer than ``welch`` rows that look no more skewed than normal ones, if the same holds for all
-    groups together and for their references. T is then bent by `HIDDEN_FEW` times their skewness.
+    spread, of which all rows have the share ``carrying``, if all rows are enough to estimate the skewness and the
+    difference does not rest on two rows (`SHOWN`). It is also trusted for a side of fewer than ``welch`` rows that look
+    no more skewed than normal ones, if the same holds for all groups together and for their references. T is then bent
+    by `HIDDEN_FEW` times their skewness.
     With ``pairs``, differences are those of ``mine`` between the groups of each pair, and the bend of a group is the
     largest of its pairs.
     """

@@ -54,7 +54,7 @@ class Relative(Option):
 
     name: ClassVar[str] = "relative"
     collapse: CollapseName | None = None
-    baseline: Annotated[Any, COLUMN] | int | None = None  # a number: of a column of X, in `EffectCorrector`
+    baseline: Annotated[Any, COLUMN] | int | None = None  # a number is a column of X in `EffectCorrector`
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class ArmMeans(Option):
     """
 
     name: ClassVar[str] = "arm_means"
-    propensity: Annotated[Any, COLUMN] | int | None = None  # a number: of a column of X, in `EffectCorrector`
+    propensity: Annotated[Any, COLUMN] | int | None = None  # a number is a column of X in `EffectCorrector`
     observed_effects: ObservedEffects | None = None
     rest: Rest = "standardized"
 

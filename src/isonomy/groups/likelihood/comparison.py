@@ -115,10 +115,10 @@ _unread: Any = partial(np.empty, 0)
 class ComparedGroups:
     """The groups of one partition by one metric, their references, what can be tested, and by which likelihood.
 
-    ``places`` are those of the groups among all groups of all metrics. What `prepared` reads from the rows: the
-    ``rows``, ``mass`` and ``share`` of each group; ``means``, with one more group for all other rows, so that a group
-    and its rest are all rows; and the ``estimate`` of each group with the value of its reference, both adjusted within
-    strata and among comparable people. A metric that is not a mean over rows has its ``evaluations``, and those of the
+    ``places`` are those of the groups among all groups of all metrics. `prepared` reads from the rows: the ``rows``,
+    ``mass`` and ``share`` of each group; ``means``, with one more group for all other rows, so that a group and its
+    rest are all rows; and the ``estimate`` of each group with the value of its reference, both adjusted within strata
+    and among comparable people. A metric that is not a mean over rows has its ``evaluations``, and those of the
     references it is compared ``against``.
     """
 
@@ -701,7 +701,7 @@ def _metric_limits(part: ComparedGroups, alpha: float, totals: Spread | None) ->
 
 
 def combined_spread(parts: Sequence[ComparedGroups]) -> Spread:
-    """That of all groups, whose rows have weights or clusters."""
+    """The spread of all groups. Rows have weights or clusters."""
     spreads = []
     for places, each in by_metric(parts):
         every = np.ones(places.stop - places.start, dtype=bool)
@@ -735,7 +735,8 @@ def _few_cases(part: ComparedGroups, law: Law, totals: Spread) -> tuple[FloatArr
     """The design effect and degrees of freedom of rates with few cases, by the correlation within all clusters.
 
     Clusters with a case are too few to show it themselves (Rao and Scott 1992). Where a group's own effect is larger,
-    the geometric mean counts. The side with the rarer cases shows least: its correlation is at least `CORRELATION`.
+    the geometric mean of both is used. The side with the rarer cases reveals least about its correlation, which is
+    taken to be at least `CORRELATION`.
     """
     mass, others = totals.mass, totals.others
     rare, rare_beside = (np.minimum(rate, 1.0 - rate) for rate in (part.means.mean[: mass.size], part.reference_value))
