@@ -20,7 +20,7 @@ TOPICS = ("groups", "projection", "alternatives", "effects", "scores", "monitori
 # A part may import those before it; the topics stand side by side and may not import each other.
 ORDER = (
     *("errors", "options", "numerics", "frames", "inference", "results", "topics", "report", "audit", "simulate"),
-    *("integrations", "testing", "pytest_plugin", "cli", "__main__"),
+    *("integrations", "testing", "cli", "__main__"),
 )
 HEADINGS = ["call", "plan", "read", "estimate", "decide", "evidence"]
 # Files of mathematics that the topics keep in one folder each.
