@@ -544,7 +544,11 @@ VARIANCES = ("influence", "bootstrap", "independent", "bootstrap / influence", "
 def three_variances(rng: np.random.Generator, measure: Any, sizes: Sequence[int] = TWO) -> list[FloatArray]:
     """Estimates and standard errors of error and bias from influence functions, bootstrap, and independent halves."""
     columns = experiment(rng, sizes, measure=measure, treated=0.3).columns
-    ways: tuple[dict[str, Any], ...] = ({}, {"method": iso.bootstrap(200)}, {"split": "independent"})
+    ways: tuple[dict[str, Any], ...] = (
+        {},
+        {"method": iso.bootstrap(200)},
+        {"estimator": iso.arm_means(observed_effects="independent")},
+    )
     results = [iso.treatment_bias(columns, **ROLES, measure=measure, rng=rng, **way) for way in ways]
     return [np.concatenate([r.estimate, r.disparity, r.error_se, r.standard_error]) for r in results]
 

@@ -398,8 +398,8 @@ def two_scores(rng: np.random.Generator, n: int, laws: Laws = ((2, 3), (3, 2)), 
 
 def composed(rng: np.random.Generator, draw: Draw, weights: list[float] | None = None) -> list[float]:
     """Whether parity of all weights is rejected; or parity of the weights given, Lemma 1 and the best weights."""
-    roles: Any = {"outcomes": ["u", "v"], "scores": ["a", "b"], "groups": "g", "resamples": 500, "rng": rng}
-    result = iso.composite_parity(draw(rng), **roles, weights=weights)
+    roles: Any = {"outcomes": ["u", "v"], "scores": ["a", "b"], "groups": "g"}
+    result = iso.composite_parity(draw(rng), **roles, weights=weights, method=iso.curves(resamples=500), rng=rng)
     lemma = float(np.nanmin([test.pvalue for test in result.joint]))
     others = [] if result.better is None else [lemma, result.better.pvalue]
     return [float(rejected(p)) for p in (result.pvalue, *others)]

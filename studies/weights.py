@@ -106,7 +106,7 @@ METHODS: dict[str, tuple[Any, dict[str, Any], str, tuple[str, str] | None]] = {
     "marginal_outcomes": (iso.marginal_outcomes, SCORES | {"threshold": CUT}, "pvalue", ("ci_low", "ci_high")),
     "equalize_thresholds": (
         iso.equalize_thresholds,
-        SCORES | {"threshold": CUT, "resamples": 200, "rng": 0},
+        SCORES | {"threshold": CUT, "method": iso.curves(resamples=200), "rng": 0},
         "pvalue",
         None,
     ),
