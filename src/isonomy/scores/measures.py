@@ -87,8 +87,9 @@ def calibration_metrics(
     groups : str, cut or where
         One set of groups.
     **rows
-        count, weight, cluster, missing, missing_group: see `isonomy.RowOptions`. ``cluster`` changes no measure; it
-        adds the number and the effective number of clusters of each group.
+        count, weight, cluster, missing, missing_group: see `isonomy.RowOptions`. ``cluster`` changes standard errors
+        and the default bandwidth, which depends on the number of clusters, and adds the number and the effective number
+        of clusters of each group.
 
     Returns
     -------
