@@ -345,7 +345,7 @@ def _explained(strategy: str) -> str:
 
 def recommendation(r: CorrectionsResult) -> str:
     if not r.shown.any():
-        return "Recommended: leave the predictions as they are for now. No correction was shown to leave less bias."
+        return "Recommended: leave the predictions as they are for now."
     i = r.strategies.index(r.best)
     return (
         f"Recommended: {_explained(r.best)}. A typical bias of {phrases.number(r.estimate[i])} remains, compared with "

@@ -102,7 +102,7 @@ def change(r: ProjectionResult) -> str:
         return f"No decision would have to change: the observed {_compared(r)} are already {target}."
     far = f"{phrases.number(r.statistic)} ({phrases.number(r.overall_distance)} per decision on average)"
     return (
-        f"The least change that makes these {_compared(r)} {target} flips {phrases.count(r.moved)} of "
+        f"The least change after which these {_compared(r)} are {target} flips {phrases.count(r.moved)} of "
         f"{phrases.count(r.rows)} decisions ({phrases.share(r.overall_share)})"
         f"{'' if isnan(r.statistic) else f', over a total distance of {far}'}."
     )
