@@ -108,6 +108,8 @@ class ScorePlan(Plan):
     @cached_property
     def curves(self) -> CurvesOption:
         curves = self.method if isinstance(self.method, CurvesOption) else CurvesOption(self.method)  # type: ignore[arg-type]
+        if curves.kind is not None and not self.kinds:
+            raise UsageError(f"method: {curves.kind!r} has no effect here; leave it out.")
         if curves.kind not in (None, *self.kinds):
             raise UnknownOption("method", curves.kind, self.kinds)
         for part in fields(curves)[2:]:

@@ -214,11 +214,15 @@ def parity_table(r: ParityResult, lines: IntArray, known: IntArray) -> str:
 def parity_pair(r: ParityResult, i: int) -> str:
     """What was shown about two groups, and the largest difference shown (or estimated, if none was): line ``i``."""
     first, second = r.labels[i], r.against[i]
-    shown = r.adjusted_pvalue[i] <= r.alpha
+    differs, apart = r.verdicts[i] is Verdict.VIOLATION, r.ci_low[i] > 0 or r.ci_high[i] < 0
+    exact = r.provenance.options.get("tolerance") is None
+    shown = differs and r.adjusted_pvalue[i] <= r.alpha
     largest = "largest difference shown is" if shown else "largest difference is estimated"
     end = ""
-    if r.verdicts[i] is Verdict.VIOLATION and r.ci_low[i] <= 0 <= r.ci_high[i]:
+    if differs and not apart:
         largest, end = "largest estimated difference is", "; the interval there includes 0"
+    elif apart and exact and not differs:
+        end = "; the test of all scores together decides, not this interval"
     return (
         f"{first} against {second}: {_shown(r, i)} ({phrases.pvalue(r.pair_adjusted_pvalue[i])}, "
         f"adjusted for all pairs compared). The {largest} at a score of {phrases.number(r.score[i])}, "
