@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -123,6 +124,34 @@ def test_one_sided_unfairness(data: dict[str, Any], ask: dict[str, Any]) -> None
     assert (unfairness(other)[..., 1] == 0).all()
     assert not other.reject
     assert any("not worse off" in w for w in other.warnings)
+
+
+def test_one_sided_unfairness_is_told(ask: dict[str, Any]) -> None:
+    data = programme(8000, groups=4)
+    result = iso.improvability(data, **ask, fairness=iso.protected("Black", disadvantage="higher"))
+    harmed = "outcome among those selected at the expense of race=Black"
+    assert f"unfairness in {harmed}: smaller" in result.null
+    (sentence,) = (text for text in result.findings() if text.startswith(f"Unfairness in {harmed}: "))
+    assert "two most unequal groups" not in sentence
+    assert "at the expense" not in "".join((two_sided := iso.improvability(data, **ask)).findings())
+    assert "between the two most unequal groups" in "".join(two_sided.findings())
+
+
+@pytest.mark.parametrize(
+    ("moved", "advice"),
+    [
+        (
+            {"protected": "Black"},
+            "write fairness=iso.protected(group='Black', utility=...); utility is what fairness had",
+        ),
+        ({"n_jobs": 2}, "leave it out for a ready candidate."),
+    ],
+)
+def test_the_advice_about_moved_keywords(
+    data: dict[str, Any], ask: dict[str, Any], moved: dict[str, Any], advice: str
+) -> None:
+    with pytest.raises(UsageError, match=re.escape(advice)):
+        iso.improvability(data, **ask, fairness="tpr", **moved)
 
 
 def test_more_than_two_groups(ask: dict[str, Any]) -> None:

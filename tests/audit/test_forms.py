@@ -257,6 +257,47 @@ def test_an_option_that_is_wrong(file: object) -> None:
         valid(in_a_file(METHOD), file)
 
 
+PROTECTED = in_a_file(iso.protected | None)
+GAIN = in_a_file(iso.gain)
+
+
+@pytest.mark.parametrize(
+    ("kind", "file", "argument"),
+    [
+        (PROTECTED, {"protected": "Black"}, iso.protected("Black")),
+        (PROTECTED, {"protected": {"race": "Black"}}, iso.protected({"race": "Black"})),
+        (PROTECTED, {"protected": {"group": "Black"}}, iso.protected("Black")),
+        (PROTECTED, {"protected": {"group": "Black", "utility": "tpr"}}, iso.protected("Black", "tpr")),
+        (
+            PROTECTED,
+            {"protected": {"group": {"race": "Black"}, "disadvantage": "lower"}},
+            iso.protected({"race": "Black"}, disadvantage="lower"),
+        ),
+        (GAIN, {"gain": {"margin": 0.01}}, iso.gain(margin=0.01)),
+        (GAIN, {"gain": {"Black": 0.01, "White": 0.02}}, iso.gain({"Black": 0.01, "White": 0.02})),
+    ],
+    ids=str,
+)
+def test_the_names_of_options_are_not_names_of_groups(kind: Any, file: object, argument: object) -> None:
+    assert as_argument(valid(kind, file)) == argument
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"grp": "Black", "utility": "tpr"},
+        {"race": "Black", "disadvantage": "lower"},
+        {"disadvantage": "lower"},
+        {"group": "Black", "disadvantage": "worse"},
+        {"group": "Black", "utility": "tpx"},
+    ],
+    ids=str,
+)
+def test_options_are_not_taken_for_a_group(options: object) -> None:
+    with pytest.raises(ValidationError):
+        valid(PROTECTED, {"protected": options})
+
+
 def test_an_option_needs_no_line_in_the_model_of_a_test() -> None:
     model = model_of(toy)
     assert model.model_validate({"kind": "toy", "scale": {"toy": "plain"}}).own_options()

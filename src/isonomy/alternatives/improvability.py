@@ -77,24 +77,24 @@ storable(GainCurves)
     "ImprovabilityPlan",
     idle=lambda options: set() if options.get("candidate") is None else {"features"},
     moved={
-        "group_aware": "rule=isonomy.group_aware(rule)",
-        "threshold": "capacity=isonomy.above(threshold)",
-        "accuracy_gain": "gain=isonomy.gain(accuracy=...)",
-        "fairness_gain": "gain=isonomy.gain(fairness=...)",
-        "margin": "gain=isonomy.gain(margin=...)",
-        "scale": "gain=isonomy.gain(scale=...)",
+        "group_aware": "rule=iso.group_aware(rule)",
+        "threshold": "capacity=iso.above(threshold)",
+        "accuracy_gain": "gain=iso.gain(accuracy=...)",
+        "fairness_gain": "gain=iso.gain(fairness=...)",
+        "margin": "gain=iso.gain(margin=...)",
+        "scale": "gain=iso.gain(scale=...)",
         "accuracy_weights": 'accuracy={"utility": ..., "weights": ...}',
-        "protected": "fairness=isonomy.protected({})",
-        "disadvantage": "fairness=isonomy.protected(group, disadvantage={})",
-        "n_jobs": "method=isonomy.crossfit(n_jobs={}) or isonomy.splits(n_jobs={})",
-        "progress": "method=isonomy.crossfit(progress={}) or isonomy.splits(progress={})",
+        "protected": "fairness=iso.protected(group={}, utility=...); utility is what fairness had, if anything",
+        "disadvantage": "fairness=iso.protected(group, utility, disadvantage={})",
+        "n_jobs": "method=iso.crossfit(n_jobs={}) or iso.splits(n_jobs={}); leave it out for a ready candidate",
+        "progress": "method=iso.crossfit(progress={}) or iso.splits(progress={}); leave it out for a ready candidate",
         "fairness_test": 'method="published" for the paper\'s test; the other methods have one test each',
-        "evidence": 'method=isonomy.crossfit(), isonomy.splits() or "published"',
-        "folds": "method=isonomy.crossfit(folds)",
-        "repeats": "method=isonomy.crossfit(repeats=...)",
-        "splits": "method=isonomy.splits(rounds)",
-        "train_fraction": "method=isonomy.splits(train_fraction=...)",
-        "resamples": "method=isonomy.splits(resamples=...)",
+        "evidence": 'method=iso.crossfit(), iso.splits() or "published"',
+        "folds": "method=iso.crossfit(folds)",
+        "repeats": "method=iso.crossfit(repeats=...)",
+        "splits": "method=iso.splits(rounds)",
+        "train_fraction": "method=iso.splits(train_fraction=...)",
+        "resamples": "method=iso.splits(resamples=...)",
         "pvalue_form": 'method="published" for p-values that can be 0',
     },
     asks="Is there an alternative that is at least as accurate and less unequal?",
@@ -162,28 +162,28 @@ def improvability(
     candidate : str, list or mapping, optional
         Instead of a rule: a column of ready decisions or scores, tested on all rows. Several columns, or a mapping from
         names to columns, are adjusted for one another, and the result is a dossier of all of them.
-    rule : str, estimator, callable, list or isonomy.group_aware, optional
+    rule : str, estimator, callable, list or iso.group_aware, optional
         What finds the candidate: ``"linear"``, ``"lasso"``, ``"random_forest"``, ``"boosting"``,
         ``"group_thresholds"``, ``"milp"``, ``"reductions"``, any scikit-learn estimator, or any callable
         ``rule(training) -> algorithm``. From a list, the rule that does best on a part of the training rows is chosen.
-        ``isonomy.group_aware("linear")`` lets the rule use the group.
-    capacity : float or isonomy.above, optional
+        ``iso.group_aware("linear")`` lets the rule use the group.
+    capacity : float or iso.above, optional
         The share of the rows to select: exactly the highest scores of the rows that both are judged on, with those tied
-        at the cut-off selected with equal probability. ``isonomy.above(0.5)`` selects scores strictly above 0.5.
+        at the cut-off selected with equal probability. ``iso.above(0.5)`` selects scores strictly above 0.5.
     accuracy : str, Utility or mapping, default "outcome_among_selected"
         A name (see `isonomy.alternatives.READY`), a `Utility`, or a mapping ``{"utility": ..., "outcome": ...,
         "weights": ...}``. By default every group must gain; with weights there is one accuracy, over all rows
         (``"pooled"``) or a weighted sum (a mapping by group).
-    fairness : str, Utility, mapping, list of them, or isonomy.protected, optional
+    fairness : str, Utility, mapping, list of them, or iso.protected, optional
         Utilities that must all become less unequal, or a criterion such as ``"equalized_odds"``. By default the
-        accuracy utility. ``isonomy.protected(group, utility)`` is one-sided: only gaps at the expense of this group
+        accuracy utility. ``iso.protected(group, utility)`` is one-sided: only gaps at the expense of this group
         count.
-    gain : isonomy.gain, optional
-        How much better the alternative must be: ``isonomy.gain(accuracy=0.0, fairness=0.0, margin=0.0,
+    gain : iso.gain, optional
+        How much better the alternative must be: ``iso.gain(accuracy=0.0, fairness=0.0, margin=0.0,
         scale="ratio")``.
-    method : {"published"}, isonomy.crossfit or isonomy.splits, optional
-        By default ``isonomy.crossfit(folds=5, repeats=3)`` for a rule, and one test on all rows for ready candidates.
-        ``isonomy.splits(7)`` makes rounds of split, select and test, merged as exchangeable p-values. ``"published"``
+    method : {"published"}, iso.crossfit or iso.splits, optional
+        By default ``iso.crossfit(folds=5, repeats=3)`` for a rule, and one test on all rows for ready candidates.
+        ``iso.splits(7)`` makes rounds of split, select and test, merged as exchangeable p-values. ``"published"``
         is the paper's procedure: 7 rounds with cut-offs learned from the training part, a bootstrap of the absolute
         gap with 10,000 resamples, and twice the median of the p-values. ``n_jobs`` and ``progress`` of ``crossfit`` and
         ``splits`` are the number of processes and a progress bar.
@@ -260,6 +260,7 @@ def improvability(
         scale=plan.gain.scale,
         alpha=plan.alpha,
         words={utility.name: plan.called(utility) for utility in plan.utilities},
+        protected=cases.criteria.protected_label,
         recommended=recommend(cases, trials, plan.candidates, plan.groups, generator) if shown else None,
     )
 
@@ -616,7 +617,7 @@ def notes(trials: Sequence[Trial], reports: Sequence[SearchReport], cases: Cases
     for k, utility in enumerate(criteria.fairness, start=len(criteria.accuracies)):
         if criteria.protected is not None:
             zero = [place for place, trial in enumerate(trials) if trial["columns"]["reference"][k] == 0]
-            add("not_disadvantaged", zero, (criteria.labels[criteria.protected],), utility=utility.name)
+            add("not_disadvantaged", zero, (criteria.protected_label,), utility=utility.name)
     if cases.bootstrap:
         equal = [place for place, trial in tested.items() if trial["candidate_distance"] < NEAR]
         add("candidate_near_fair", equal, utility=criteria.fairness[0].name)
@@ -654,6 +655,8 @@ class ImprovabilityResult(Evidence):
         those of all rounds together.
     supported_fairness_gain, supported_accuracy_gain : float
         The largest gain at which the test still rejects if the other gain is 0: lower confidence bounds. NaN if none.
+    protected : str
+        The group at whose expense gaps count; empty if every gap counts.
     recommended : Recommendation or None
         The rule's algorithm refitted on all rows if the test rejects, else None. Its estimates are not independent.
     cutoffs, train_rows, test_rows, undefined, distance, details : arrays and tuple
@@ -702,6 +705,7 @@ class ImprovabilityResult(Evidence):
     supported_fairness_gain: float = field(metadata=POOLED)
     supported_accuracy_gain: float = field(metadata=POOLED)
     words: Mapping[str, str]  # what readers call each utility, by its name in the call
+    protected: str = ""
     cutoffs: FloatArray | None = field(metadata=OF_ROWS)  # scores of single people
     train_rows: NDArray[np.int64]
     test_rows: NDArray[np.int64]

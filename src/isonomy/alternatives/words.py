@@ -44,7 +44,7 @@ SURFACE_LIMITS = (
 
 
 def null(rule: str, criteria: Criteria) -> str:
-    fairness = [phrases.metric(utility.name) for utility in criteria.fairness]
+    fairness = [_unequal(utility.name, criteria.protected_label) for utility in criteria.fairness]
     accuracy, scale = phrases.metric(criteria.accuracy.name), criteria.scale
     higher = [
         _required(*pair, scale, "higher", "lower")
@@ -58,6 +58,12 @@ def null(rule: str, criteria: Criteria) -> str:
         f"{who} better than the status quo on all of these: {accuracy} "
         f"({phrases.listed(higher)}), and unfairness in {phrases.listed(smaller)}."
     )
+
+
+def _unequal(metric: str, protected: str) -> str:
+    """In what there is unfairness: 'true positive rate', 'true positive rate at the expense of race=Black'."""
+    name = phrases.metric(metric)
+    return f"{name} at the expense of {protected}" if protected else name
 
 
 def _required(name: str, gain: float, scale: str, better: str, worse: str) -> str:
@@ -125,9 +131,9 @@ def log(r: ImprovabilityResult, best: str) -> str:
 
 def criterion(r: ImprovabilityResult, i: int) -> str:
     """What a line compares: 'Positive predictive value, race=Black', 'Unfairness in true positive rate'."""
-    metric = phrases.metric(r.metric[i])
     if r.criteria[i] == "unfairness":
-        return f"Unfairness in {metric}"
+        return f"Unfairness in {_unequal(r.metric[i], r.protected)}"
+    metric = phrases.metric(r.metric[i])
     return f"{metric[:1].upper()}{metric[1:]}, {r.labels[i]}"
 
 
@@ -147,8 +153,9 @@ def effect(r: ImprovabilityResult, lines: Sequence[int]) -> str:
     if len(r.members) == 2:
         return f"{criterion(r, first)} ({pair}): {new} with the alternative, {old} with the status quo{change}."
     corrected = "" if r.in_rounds else "; corrected for choosing the largest gap"
+    between = "" if r.protected else ", between the two most unequal groups"
     return (
-        f"{criterion(r, first)}, between the two most unequal groups: {new} with the alternative ({candidates}), "
+        f"{criterion(r, first)}{between}: {new} with the alternative ({candidates}), "
         f"{old} with the status quo ({pair}{corrected}){change}."
     )
 

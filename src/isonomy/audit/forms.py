@@ -12,7 +12,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from itertools import pairwise
 from operator import or_
 from types import NoneType
@@ -314,10 +314,18 @@ def _option_table(options: tuple[Any, ...]) -> type[OptionTable]:
         whole = create_model(f"{option.__name__}Fields", __base__=OptionFields, __doc__=summary, **MADE, **parts)
         (first, _), *others = parts.values()
         alone = not any(info.is_required() for _, info in others)
-        keys[option.name] = (first | whole if alone else whole, Field(default=None, description=summary))
+        value = Annotated[first, AfterValidator(partial(_no_options, parts.keys()))] | whole if alone else whole
+        keys[option.name] = (value, Field(default=None, description=summary))
     table = create_model("Or".join(option.__name__ for option in options), __base__=OptionTable, **MADE, **keys)
     table.options = {option.name: option for option in options}
     return table
+
+
+def _no_options(names: Collection[str], value: object) -> object:
+    """The first option without its name; a table in which any key is an option's name is the table of options."""
+    if isinstance(value, dict) and not value.keys().isdisjoint(names):
+        raise ValueError(f"these are options: {', '.join(names)}")
+    return value
 
 
 def summary_of(thing: object) -> str:

@@ -228,7 +228,7 @@ def are_scores(values: FloatArray, criteria: Criteria, what: str) -> bool:
     if not criteria.scored:
         raise DataError(
             f"{what}: the values are not all 0 or 1, so they are scores; give capacity (the share to select, or "
-            "isonomy.above(threshold)), or 0/1 decisions."
+            "iso.above(threshold)), or 0/1 decisions."
         )
     return True
 

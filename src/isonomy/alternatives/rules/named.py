@@ -181,7 +181,7 @@ class ThresholdsRule:
             raise UsageError("accuracy: the group_thresholds rule needs 0/1 decisions; a price has no cut-off.")
         if not training.criteria.scored:
             raise UsageError(
-                "capacity: group_thresholds moves the cut-off of a score; give a capacity, or isonomy.above(threshold)."
+                "capacity: group_thresholds moves the cut-off of a score; give a capacity, or iso.above(threshold)."
             )
         n = len(training.outcome)
         fold, scores = training.rng.permutation(n) % FOLDS, np.full(n, np.nan)
@@ -376,7 +376,7 @@ def selection_rule(
     if group_aware and not getattr(rule, "group_aware", False):
         if not hasattr(rule, "group_aware"):
             raise UsageError(
-                f"rule: {name!r} is not allowed in isonomy.group_aware, which takes rules by name, estimators and rule "
+                f"rule: {name!r} is not allowed in iso.group_aware, which takes rules by name, estimators and rule "
                 "objects; leave group_aware out and use training.people.group in the rule."
             )
         rule = replace(rule, group_aware=True)

@@ -258,6 +258,10 @@ class Criteria:
         return ("all rows",) if isinstance(self.weights, str) else ("weighted groups",)
 
     @property
+    def protected_label(self) -> str:
+        return "" if self.protected is None else self.labels[self.protected]
+
+    @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
         codes = range(len(self.labels))
         if self.protected is None:
