@@ -364,6 +364,20 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "auc": ({"metric": "auc", "score": "x", "outcome": "good"}, "is not a mean over rows"),
     "run_length": ({"run_length": 100}, "run_length: it has moved; write method=iso.mixture(run_length=100)."),
     "center": ({"scale": "ratio", "method": iso.mixture(center=-1.0)}, "center: -1.0 is not allowed for scale='ratio'"),
+    "center-rate": (
+        {"method": iso.mixture(center={"c": -1.0})},
+        "is not allowed for a rate; give a difference between",
+    ),
+    "center-typo": (
+        {"method": iso.mixture(center={"g=d": -0.1}), "groups": "g"},
+        "center: no group is called 'g=d'; groups: g=a, g=b and g=c. Did you mean",
+    ),
+    "center-far": ({"method": iso.mixture(center={"zebra": -0.1})}, "center: no group is called 'zebra'; groups: "),
+    "center-twice": ({"method": iso.mixture(center={"c": -0.1, "g=c": 0.1})}, "center: 'c' is also called 'g=c'"),
+    "center-reference": (
+        {"method": iso.mixture(center={"a": -0.1}), "reference": {"g": "a"}, "groups": "g"},
+        "center: 'a' is the reference",
+    ),
 }
 
 
@@ -373,6 +387,48 @@ def test_refusals(name: str) -> None:
     with pytest.raises((UsageError, DataError)) as error:
         iso.monitor(TABLE, batch="week", **OPTIONS | options)
     assert message in str(error.value)
+
+
+def test_a_center_is_given_by_label_or_by_value() -> None:
+    options = OPTIONS | {"groups": "g", "tolerance": 0.03}
+    first, second = (
+        iso.monitor(TABLE, batch="week", method=iso.mixture(center={key: -0.1}), **options) for key in ("g=c", "c")
+    )
+    same(first, second)
+    plain = iso.monitor(TABLE, batch="week", **options)
+    assert first.evalue[first.labels.index("g=c")] != plain.evalue[plain.labels.index("g=c")]
+    assert iso.from_json(second.to_json()).findings() == second.findings()
+
+
+def test_a_center_of_a_group_that_has_not_appeared_is_noted() -> None:
+    watch = iso.Monitor(method=iso.mixture(center={"c": -0.1, "g=d": 0.1}), **OPTIONS)
+    early = watch.update(TABLE.filter(pl.col("g") != "c"), batch="1")
+    assert "The center given for 'c' and 'g=d' applies to none of the groups so far" in early.summary()
+    later = watch.update(TABLE, batch="2").summary()
+    assert "The center given for 'g=d' applies to none of the groups so far" in later
+    assert "Did you mean" in later
+
+
+@pytest.mark.parametrize("tolerance", [None, 0.03])
+def test_sentences_are_about_the_accepted_disparity(tolerance: float | None) -> None:
+    rng = np.random.default_rng(0)
+    g = rng.choice(["a", "b"], 6000)
+    table = {"week": np.arange(6000) // 500, "g": g, "ok": rng.integers(0, 2, 6000)}
+    options = OPTIONS | {"groups": "g", "reference": {"g": "a"}, "tolerance": tolerance}
+    far = iso.monitor(table, batch="week", method=iso.mixture(center=-0.2), **options)
+    tail = " by more than the tolerance" if tolerance else ""
+    assert f"was above the accepted disparity (20.0 points lower){tail}, beyond what chance explains" in far.headline()
+    finding = next(text for text in far.findings() if text.startswith("g=b"))
+    assert f"A disparity above the accepted disparity (20.0 points lower){tail} was shown" in finding
+    assert "favored" not in far.summary()
+    assert set(far.direction) == {""}
+    assert "the accepted disparity (20.0 points lower)" in far.null
+    near = iso.monitor(table, batch="week", method=iso.mixture(center=0.005), **options)
+    assert "difference from the accepted disparity (0.5 points higher)" in near.headline()
+    if tolerance:
+        assert "is within the tolerance of the accepted disparity (0.5 points higher), if it" in near.findings()[0]
+    equal = iso.monitor(table, batch="week", method=iso.mixture(center=0.0), **options)
+    assert equal.summary() == iso.monitor(table, batch="week", **options).summary()
 
 
 def test_batches_that_cannot_be_counted() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
@@ -46,8 +45,7 @@ def over_time(result: MonitorResult) -> alt.TopLevelMixin:
             columns[name] = np.where(np.isfinite(line := values[thin, j]), line, np.nan).tolist()
         base = alt.Chart(theme.data(columns)).encode(x=x)
         layers: list[alt.Chart] = []
-        known = result.center.get(result.labels[j]) if isinstance(result.center, Mapping) else result.center
-        center = equal if known is None else known
+        center = result.accepted(j)
         if result.tolerance is not None:
             ends = (center - result.tolerance, center + result.tolerance)
             if result.scale != "difference":

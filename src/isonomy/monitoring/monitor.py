@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Unpac
 
 import numpy as np
 
-from isonomy.errors import DataError, MissingRole, UnknownOption, UsageError, refuse_percent, require_ratio
+from isonomy.errors import DataError, MissingRole, UnknownOption, UsageError, near, refuse_percent, require_ratio
 from isonomy.frames import Group, Grouping, Groups, MetricLike, Request
 from isonomy.frames.expressions import Scalar
 from isonomy.frames.groups import CONDITION
@@ -100,6 +100,27 @@ class MixtureOption(Option):
 
 
 mixture = MixtureOption
+
+
+def called(group: Group) -> tuple[str, str]:
+    """The names of a group as a key of ``center``: its label, or its value."""
+    return group.label, " & ".join(str(value) for _, value in group.items)
+
+
+def center_key(center: Mapping[str, float], group: Group) -> str | None:
+    """The key that gives the center of a group."""
+    return next((name for name in called(group) if name in center), None)
+
+
+def accepted(center: float | Mapping[str, float] | None, group: Group, scale: str) -> float:
+    """The disparity of a group that is accepted."""
+    equal = words.EQUAL[scale]
+    if isinstance(center, Mapping):
+        key = center_key(center, group)
+        return equal if key is None else float(center[key])
+    return equal if center is None else float(center)
+
+
 MOVED = {name: f"method=iso.mixture({name}={{}})" for name in ("center", "run_length")}
 
 
@@ -200,6 +221,7 @@ def monitor(
         raise MissingRole("batch: name the column that says which batch a row belongs to, such as a week.")
     state = MonitorState()
     add_batches(state, plan, read(plan))
+    plan.refuse_unnamed(state.groups)
     dropped = state.batches[0].dropped if state.batches else {}
     return conclude_monitor(state, plan, record(rows=sum(b.rows for b in state.batches), dropped=dropped, random=False))
 
@@ -390,12 +412,12 @@ class MonitorPlan(Plan):
             raise UnknownOption("reference", reference, ("rest", "population", "a number", "a mapping"))
         empty = isinstance(reference, Mapping) and not reference
         yield empty, 'reference: an empty mapping; give for instance {"race": "Caucasian"}.'
+        given = self.boundary.center
+        centers = [x for x in (given.values() if isinstance(given, Mapping) else [given]) if x is not None]
         if self.ratio:
             require_ratio(scale, tolerance)
-            given = self.boundary.center
-            centers = given.values() if isinstance(given, Mapping) else [given]
             yield (
-                any(center is not None and center <= 0 for center in centers),
+                any(center <= 0 for center in centers),
                 f"center: {given!r} is not allowed for scale={scale!r}; give a ratio above 0.",
             )
         yield (
@@ -417,6 +439,10 @@ class MonitorPlan(Plan):
         yield people and bool(real), f"cluster: {other}"
         yield self.ratio and bool(real), f"scale: {scale!r} is {other}"
         refuse_percent(not real and not self.ratio, tolerance)
+        yield (
+            not real and not self.ratio and any(abs(center) >= 1 for center in centers),
+            f"center: {given!r} is not allowed for a rate; give a difference between -1 and 1, such as -0.05.",
+        )
         if number is not None:
             yield not real and not 0 <= number <= 1, f"reference: {number} cannot be a rate."
             yield len(self.measures) > 1, "reference: a number is not available with several metrics."
@@ -448,13 +474,28 @@ class MonitorPlan(Plan):
 
     def null(self, groups: Sequence[Group]) -> tuple[FloatArray, FloatArray]:
         """The ends of the null of each group: the tolerance around the center."""
-        given = self.boundary.center
-        centers = given if isinstance(given, Mapping) else {}
-        plain = float(self.ratio) if given is None or isinstance(given, Mapping) else float(given)
-        center = np.array([float(centers.get(group.label, plain)) for group in groups])
+        center = np.array([accepted(self.boundary.center, group, self.scale) for group in groups])
         if self.ratio:
             return center * (self.tolerance or 1.0), center / (self.tolerance or 1.0)
         return center - self.reach, center + self.reach
+
+    def unnamed(self, groups: Sequence[Group]) -> list[str]:
+        """The keys of the center that apply to none of these groups."""
+        center = self.boundary.center
+        if not isinstance(center, Mapping):
+            return []
+        used = {center_key(center, group) for group in groups if group != self.group}
+        return [key for key in center if key not in used]
+
+    def refuse_unnamed(self, groups: Sequence[Group]) -> None:
+        """Refuse a center for a group that is not compared."""
+        for key in self.unnamed(groups) if groups else ():
+            names = {name: group for group in groups for name in called(group)}
+            if key in names:
+                why = "is the reference" if names[key] == self.group else f"is also called {names[key].label!r}"
+                raise UsageError(f"center: {key!r} {why}; give one center for each group that is compared.")
+            listed_groups = phrases.listed([group.label for group in groups])
+            raise UsageError(f"center: no group is called {key!r}; groups: {listed_groups}.{near(key, names)}")
 
     @cached_property
     def grouping(self) -> Grouping:
@@ -734,7 +775,10 @@ def conclude_monitor(state: MonitorState, plan: MonitorPlan, record: Any) -> Mon
             first_shown[j] = names[start + int((np.append(-1, np.flatnonzero(columns["code"][:, j] != 0))).max()) + 1]
         if (raised := np.flatnonzero(columns["raised"][:, j])).size:
             alarm[j], since[j] = names[start + raised[-1]], names[int(columns["since"][raised[-1], j])]
-    direction = np.where(codes == 0, np.where(better, words.FAVORED, words.DISFAVORED), "").tolist()
+    centers = np.array([accepted(plan.boundary.center, group, plan.scale) for group in state.groups])
+    plain_null = np.tile(centers == words.EQUAL[plan.scale], len(state.metrics))
+    # Beyond an accepted disparity, a group may be disfavored less than is accepted, and is not favored.
+    direction = np.where((codes == 0) & plain_null, np.where(better, words.FAVORED, words.DISFAVORED), "").tolist()
     drawn = judged | (status == Status.SKEWED)
     needed = np.where(judged & (codes == 2), last_look("batches_needed"), np.nan)
     plain = ("estimate", "reference_value", "disparity", "evidence", "evalue", "pvalue", "adjusted_pvalue")
@@ -747,7 +791,7 @@ def conclude_monitor(state: MonitorState, plan: MonitorPlan, record: Any) -> Mon
     }
     counted["size"] = sum(batch.rows for batch in state.current)
     result = MonitorResult(
-        null=words.null(plan),
+        null=words.null(plan, share=bool(facts) and all(fact["share"] for fact in facts)),
         verdict=overall([v for v, s in zip(verdicts, status, strict=True) if s is not Status.REFERENCE]),
         notes=(),
         provenance=replace(record, counted=counted),
@@ -796,6 +840,10 @@ def notes(result: MonitorResult, state: MonitorState, plan: MonitorPlan, columns
         yield from note_if("new_groups", names[fresh].tolist(), batch=batches[-1].id, least=plan.min_size)
         if plan.adjust == "holm":
             yield from note_if("late_groups", names[shares < 1.0].tolist(), share=float(shares.min(initial=1.0)))
+        if unnamed := plan.unnamed(state.groups):
+            seen = [name for group in state.groups for name in called(group)]
+            close_names = "".join(near(key, seen) for key in unnamed)
+            yield Note("center_unnamed", values={"names": phrases.listed([*map(repr, unnamed)]), "near": close_names})
         for k, fact in enumerate(state.metrics):
             rows, cases = np.sum([batch.totals[k][:2] for batch in batches], axis=0).tolist()
             if fact["binary"] and min(cases, rows - cases) < CASES and plan.method != "exact":
@@ -881,6 +929,10 @@ class MonitorResult(Evidence):
     center: float | Mapping[str, float] | None
     run_length: int | None
     comparisons: int
+
+    def accepted(self, j: int) -> float:
+        """The disparity of a line that is accepted: its center."""
+        return accepted(self.center, self.groups[j], self.scale)
 
     @property
     def alarms(self) -> tuple[tuple[str, str, str], ...]:

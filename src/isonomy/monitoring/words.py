@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from isonomy.inference import Verdict
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from isonomy.monitoring.monitor import MonitorPlan, MonitorResult
 
 MOST = 1_000  # groups described in words
+EQUAL = {"difference": 0.0, "ratio": 1.0, "odds_ratio": 1.0}
 FAVORED, DISFAVORED = "favored", "disfavored"
 WEIGHTS = (
     "weight: not allowed in monitor. The errors of weighted rows are not followed over time; audit the rows of a "
@@ -23,6 +25,11 @@ VERDICTS = {
     "beyond": "over all batches so far, the groups differ by more than the tolerance, beyond what chance explains.",
     "within_tolerance": "over all batches so far, any difference was shown to be smaller than the tolerance.",
     "inconclusive": "the batches so far neither show a difference larger than the tolerance nor rule one out.",
+}
+CENTERED = {  # the same verdicts about an accepted disparity; "undecided": without a tolerance
+    "within_tolerance": "over all batches so far, any difference from {} was shown to be smaller than the tolerance.",
+    "inconclusive": "the batches so far neither show a difference from {} larger than the tolerance nor rule one out.",
+    "undecided": "no difference from {} was shown. Without a tolerance nothing more can be concluded.",
 }
 NEXT_STEPS = {
     "violation": (
@@ -90,6 +97,8 @@ register(
             f"then, so such groups are tested at a share of the level of the others, here at least "
             f"{phrases.share(note.values['share'])}. A restart would give all groups the same level."
         ),
+        "center_unnamed": "The center given for {names} applies to none of the groups so far: none that is compared is "
+        "called so.{near}",
         "not_started": "Nothing is judged before {least} cases and {least} others are counted; so far there are "
         "{cases:,.0f} and {others:,.0f}.",
         "no_alarm_of_ratios": "There is no alarm on this scale; the scale of differences has one.",
@@ -110,15 +119,42 @@ def reference(plan: MonitorPlan) -> str:
     return "the rest" if plan.group is None else str(plan.group)
 
 
-def null(plan: MonitorPlan) -> str:
-    tolerant, equal = plan.tolerance is not None, plan.boundary.center is None
-    center = "equality" if equal else "the accepted disparity"
+def _amount(value: float, scale: str, *, share: bool) -> str:
+    if scale == "difference" and share:
+        return phrases.offset(value)
+    return f"{scale.replace('_', ' ')} {phrases.number(value)}"
+
+
+def center(given: float | Mapping[str, float] | None, scale: str, *, share: bool) -> str:
+    """The accepted disparity in words; empty if it is equality."""
+    if isinstance(given, Mapping):
+        some = {name: _amount(value, scale, share=share) for name, value in given.items() if value != EQUAL[scale]}
+        each = [f"{amount} for {name}" for name, amount in some.items()]
+        return f"the accepted disparity ({phrases.listed([*each, 'none for other groups'])})" if each else ""
+    if given is None or given == EQUAL[scale]:
+        return ""
+    return f"the accepted disparity ({_amount(given, scale, share=share)})"
+
+
+def _centers(result: MonitorResult) -> str:
+    """The accepted disparity of all groups."""
+    return center(result.center, result.scale, share=bool(result.shares) and all(result.shares))
+
+
+def _center(result: MonitorResult, j: int) -> str:
+    """The accepted disparity of a line."""
+    return center(result.accepted(j), result.scale, share=result.shares[j])
+
+
+def null(plan: MonitorPlan, *, share: bool) -> str:
+    tolerant, known = plan.tolerance is not None, center(plan.boundary.center, plan.scale, share=share)
+    middle = known or "equality"
     if side := {"greater": "above", "less": "below"}.get(plan.boundary.side):
-        text = f"No group's disparity is {side} {center}{' by more than the tolerance' if tolerant else ''}"
+        text = f"No group's disparity is {side} {middle}{' by more than the tolerance' if tolerant else ''}"
     elif tolerant:
-        text = f"No group's disparity is farther from {center} than the tolerance"
+        text = f"No group's disparity is farther from {middle} than the tolerance"
     else:
-        text = "No group differs from its reference" if equal else f"Every group has {center}"
+        text = f"Every group has {middle}" if known else "No group differs from its reference"
     return f"{text}, on average over the batches."
 
 
@@ -135,17 +171,29 @@ def _apart(result: MonitorResult, j: int) -> str:
     return f"{what} {phrases.number(value)}, {phrases.interval(low, high, result.alpha)} valid at any time"
 
 
+def _side(result: MonitorResult, j: int) -> str:
+    """On which side of its center the disparity of a line lies."""
+    return "below" if result.disparity[j] < result.accepted(j) else "above"
+
+
 def headline(result: MonitorResult) -> str:
     tolerant, verdict = result.tolerance is not None, result.verdict.value
     if result.verdict is not Verdict.VIOLATION:
         end = " The last batch raised an alarm." if result.alarmed else ""
+        if known := _centers(result):
+            sentence = CENTERED[verdict if tolerant else "undecided"].format(known)
+            return f"{result.definition.badge(verdict)}: {sentence}{end}"
         return f"{result.definition.verdict(verdict, tolerant=tolerant)}{end}"
     total, j = len(result.batch_names) - (result.restarts[-1] if result.restarts else 0), result.worst_first[0]
-    way = "lower" if result.disparity[j] < (0.0 if result.scale == "difference" else 1.0) else "higher"
+    noun, label = phrases.noun(result.metrics[j]), result.labels[j]
+    other = f"{'' if _number(result) else 'that of '}{result.reference}"
+    if known := _center(result, j):
+        what = f"disparity between the {noun} of {label} and {other} was {_side(result, j)} {known}"
+    else:
+        way = "lower" if result.disparity[j] < EQUAL[result.scale] else "higher"
+        what = f"{noun} of {label} was {way} than {other}"
     return (
-        f"{result.definition.badge(verdict)}: over {total:,} batch{'' if total == 1 else 'es'}, the "
-        f"{phrases.noun(result.metrics[j])} of {result.labels[j]} was {way} than "
-        f"{'' if _number(result) else 'that of '}{result.reference}"
+        f"{result.definition.badge(verdict)}: over {total:,} batch{'' if total == 1 else 'es'}, the {what}"
         f"{' by more than the tolerance' if tolerant else ''}, beyond what chance explains; first shown at batch "
         f"{result.first_shown[j]}."
     )
@@ -159,28 +207,37 @@ def finding(result: MonitorResult, j: int) -> str:
         f"{phrases.count(result.n[j])} rows, against {result.reference if _number(result) else other}"
     )
     tests = f"{phrases.pvalue(result.pvalue[j])}, {phrases.adjusted(result.adjusted_pvalue[j])}"
-    verdict = result.verdicts[j]
+    verdict, known = result.verdicts[j], _center(result, j)
     if verdict is Verdict.VIOLATION:
         end = f"A difference was shown, first at batch {result.first_shown[j]}: {result.direction[j]}."
+        if known:
+            beyond = " by more than the tolerance" if result.tolerance is not None else ""
+            end = f"A disparity {_side(result, j)} {known}{beyond} was shown, first at batch {result.first_shown[j]}."
     elif verdict is Verdict.WITHIN_TOLERANCE:
-        end = "Within the tolerance over all batches so far. It may leave the tolerance again."
+        of = f" of {known}" if known else ""
+        end = f"Within the tolerance{of} over all batches so far. It may leave the tolerance again."
     else:
         end = "Not decided yet."
         if result.alarm[j]:
             end = "Not decided yet, over all batches; see the alarm."
         elif result.batches_needed is not None and math.isfinite(more := float(result.batches_needed[j])) and more > 0:
+            shown = (
+                f"disparity is within the tolerance of {known}, if it equals that"
+                if known
+                else ("difference is within the tolerance, if there is none")
+            )
             end = (
                 f"Not decided yet. At the pace of the last batches (at most ten), about {phrases.count(more)} more "
-                "would show that the difference is within the tolerance, if there is none."
+                f"would show that the {shown}."
             )
     return f"{rates}; {_apart(result, j)}; {tests}. {end}"
 
 
 def alarm(result: MonitorResult, j: int) -> str:
-    began = f"the disparity of {result.names[j]} has been beyond the tolerance"
+    known = _center(result, j)
+    began = f"the disparity of {result.names[j]} has been beyond the tolerance{f' of {known}' if known else ''}"
     if result.tolerance is None:
-        equal = result.reference if result.center is None else "what is accepted"
-        began = f"{result.names[j]} has differed from {equal}"
+        began = f"{result.names[j]} has differed from {known or result.reference}"
     return (
         f"Alarm at batch {result.alarm[j]}: since about batch {result.since[j]}, {began}. If nothing is wrong, such "
         f"alarms come on average at most once in {result.run_length:,} batches, for all groups together."
@@ -189,11 +246,14 @@ def alarm(result: MonitorResult, j: int) -> str:
 
 def any_time(result: MonitorResult) -> str:
     chance = f"{100 * result.alpha:g} %"
+    difference = "difference from the accepted disparity" if _centers(result) else "difference"
     if result.adjust == "e-bh":
         rate = f"the expected share of false findings among those shown is at most {chance}, whenever you stop."
     else:
         which = "for any group" if result.adjust == "holm" else "for a single group"
-        rate = f"the chance that this monitor ever shows a difference that is not there, {which}, is at most {chance}."
+        rate = (
+            f"the chance that this monitor ever shows a {difference} that is not there, {which}, is at most {chance}."
+        )
     return (
         f"You may look after every batch, and stop or go on as you like: {rate} The price is a wider interval: about "
         "one and a half times that of a single look."
