@@ -50,11 +50,12 @@ Limits = tuple[FloatArray, FloatArray]
 # that holds 0.05 at the edge of a tolerance for lognormal, gamma and exponential metrics in groups of 20 to 500 rows.
 SKEWED = 30.0
 # Where T is bent by the skewness of all rows (`Bent`): this many rows on each side must carry its spread; all rows must
-# be `KNOWN` squared skewnesses, and the rows of a difference `SHOWN` of their own. Skewness that n rows show beyond
-# that of all rows is multiplied by 1 + HIDDEN / n: they seldom show how far a tail reaches. By simulation of gamma
-# (shapes 0.1 and 0.25), exponential, Pareto and lognormal metrics and of such amounts among zeros, in 1 to 200 groups,
-# against rows of the same and of another shape. With 20 rows that carry it, amounts among 95 % zeros miss in 0.072.
-CARRYING, KNOWN, SHOWN, HIDDEN = 30.0, 5.0, 2.5, 300.0
+# be `KNOWN` squared skewnesses, each side `REACH` of them (more if many tests share the level), and the rows of a
+# difference `SHOWN` of their own. Skewness that n rows show beyond that of all rows is multiplied by 1 + HIDDEN / n:
+# they seldom show how far a tail reaches. By simulation of gamma (shapes 0.1 and 0.25), exponential, Pareto and
+# lognormal metrics and of such amounts among zeros, in 1 to 200 groups, against rows of the same and of another shape.
+# With 20 rows that carry it, amounts among 95 % zeros miss in 0.072.
+CARRYING, KNOWN, REACH, SHOWN, HIDDEN = 30.0, 5.0, 2.0, 2.5, 300.0
 # The skewness that few rows show may be this many standard errors of that of normal rows, and counts this many times:
 # for 10 lognormal rows among normal ones, Welch's t then rejects about 0.07 of true nulls (0.20 if it is not bent).
 CALM, HIDDEN_FEW = 2.5, 1.5
@@ -234,8 +235,12 @@ def too_skewed(
     cubed and squared influence values over rows or clusters. For a mean of n rows the gate closes below ``rows``
     squared skewnesses.
     """
-    further = float(normal_isf(alpha / max(tests, 1)) / normal_isf(alpha)) ** FURTHER
-    return np.asarray(rows * further * third**2 > variance**3)
+    return np.asarray(rows * _further(alpha, tests) * third**2 > variance**3)
+
+
+def _further(alpha: float, tests: int) -> float:
+    """How many times the rows a level shared by ``tests`` needs."""
+    return float(normal_isf(alpha / max(tests, 1)) / normal_isf(alpha)) ** FURTHER
 
 
 class Combined(NamedTuple):
@@ -307,10 +312,10 @@ def bend(
 
     ``corrected``: T is a likelihood ratio, which takes the skewness of the rows into account, unless a side has fewer
     than ``welch`` rows. The law is trusted for a difference with at least `CARRYING` rows on each side that carry the
-    spread, of which all rows have the share ``carrying``, if all rows are enough to estimate the skewness and the
-    difference does not rest on two rows (`SHOWN`). It is also trusted for a side of fewer than ``welch`` rows that look
-    no more skewed than normal ones, if the same holds for all groups together and for their references. T is then bent
-    by `HIDDEN_FEW` times their skewness.
+    spread, of which all rows have the share ``carrying``, if all rows are enough to estimate the skewness, each side is
+    enough for the level that ``tests`` leave (`REACH`), and the difference does not rest on two rows (`SHOWN`). It is
+    also trusted for a side of fewer than ``welch`` rows that look no more skewed than normal ones, if the same holds
+    for all groups together and for their references. T is then bent by `HIDDEN_FEW` times their skewness.
     With ``pairs``, differences are those of ``mine`` between the groups of each pair, and the bend of a group is the
     largest of its pairs.
     """
@@ -354,6 +359,7 @@ def bend(
         # The skewness of so few rows could show: that of n rows is at most (n - 2) / √(n - 1).
         few &= (fewest - 2.0) / np.sqrt(fewest - 1.0) > CALM * normal_skewness(fewest)
         trusted = (carrying * fewest >= CARRYING) & (KNOWN * pooled**2 <= rows) & (SHOWN * third**2 <= 1.0)
+        trusted &= REACH * _further(alpha, tests) * pooled**2 <= fewest
         base = np.where(corrected & (fewest >= welch), third, 0.0)
         level = np.stack([-low, high])
         excess, level = np.maximum(level + np.stack([base, -base]), 0.0), np.maximum(level, 0.0)
