@@ -96,6 +96,11 @@ def pareto(rng: np.random.Generator, n: int) -> FloatArray:
     return rng.pareto(2.5, n) + 1.0
 
 
+def gamma_amounts(rng: np.random.Generator, n: int) -> FloatArray:
+    """Nothing for 90 % of people, a gamma amount of shape 0.5 for the others; their skewness is 9."""
+    return np.where(rng.random(n) < 0.1, rng.gamma(0.5, 2.0, n), 0.0)
+
+
 def gamma_tenth(rng: np.random.Generator, n: int) -> FloatArray:
     """Most amounts are nearly 0; their skewness is 6.3."""
     return rng.gamma(0.1, size=n)
@@ -681,6 +686,8 @@ PAGE = Page(
                     "100 groups of 80 exponential rows": apart(exponential, [80] * 100),
                     "6 groups of 200 gamma rows, shape 0.1": apart(gamma_tenth, [200] * 6),
                     "6 groups of 300 zero-inflated amounts, against 3,000": apart(zero_inflated, [300] * 6, 3_000),
+                    "6 groups of 300 gamma amounts among 90 % zeros": apart(gamma_amounts, [300] * 6, 3_000),
+                    "30 groups of 300 gamma amounts among 90 % zeros": apart(gamma_amounts, [300] * 30, 3_000),
                     "60 Pareto rows, against 3,000": apart(pareto, [60], 3_000),
                     "200 Pareto rows, against 3,000": apart(pareto, [200], 3_000),
                     "6 groups of 400 Pareto rows, against 3,000": apart(pareto, [400] * 6, 3_000),
