@@ -559,3 +559,16 @@ def test_certifying_several_metrics_adds_what_is_independent() -> None:
     # The same metric twice over, but for its sign: one chi-square of 2 df counted twice.
     twice = iso.certify(table, metric=["tpr", "fnr"], **BOTH)
     assert twice.pvalue == pytest.approx(chi2.sf(alone[0].statistic, 2), rel=1e-6)
+
+
+def test_one_group_that_varies_beside_constant_ones_has_its_own_degrees_of_freedom() -> None:
+    rng, n = np.random.default_rng(0), 40
+    group = np.array(list("vwxy"))[rng.integers(0, 3, n)]
+    outcome = rng.integers(0, 2, n)
+    guess = (rng.random(n) < 0.5).astype(int)
+    table = {"g": group, "y": outcome, "d": np.where(group == "v", outcome, guess)}
+    result = iso.certify(
+        table, metric="f1", outcome="y", prediction="d", groups="g", min_size=5, reference={"g": "w"}, rng=1
+    )
+    assert [status for status, name in zip(result.status, result.labels, strict=True) if name == "g=v"] == ["constant"]
+    assert 0.0 < result.pvalue < 1.0

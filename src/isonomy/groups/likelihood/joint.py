@@ -497,6 +497,8 @@ def welch(statistic: float, df: int, variance: FloatArray, freedom: FloatArray) 
     """
     precision = 1.0 / variance
     error = float(((1.0 - precision / precision.sum()) ** 2 / freedom).sum())
+    if error == 0.0:  # one group alone
+        return float(special.fdtrc(df, float(freedom.min()), statistic / df))
     square = (df + 1.0) ** 2 - 1.0
     return float(special.fdtrc(df, square / (3.0 * error), statistic / df / (1.0 + 2.0 * (df - 1.0) / square * error)))
 

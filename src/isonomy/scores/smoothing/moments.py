@@ -108,7 +108,7 @@ class VoteMoments:
         people = int(user.max(initial=-1)) + 1
         users = np.zeros((size, people), dtype=bool)
         users[code, user] = True
-        spanning = int((users.sum(axis=0, dtype=np.uint8) > 1).sum())
+        spanning = int((users.sum(axis=0, dtype=np.uint16) > 1).sum())
         moments = replace(moments, users=users.sum(axis=1).astype(np.float64), spanning=spanning)
         members = (np.flatnonzero(code == g) for g in range(size))
         if products is None:
