@@ -947,3 +947,18 @@ def test_a_difference_taken_for_a_ratio_is_refused(tolerance: float) -> None:
     table = {"g": ["a", "b"] * 200, "d": [0, 1, 1, 1] * 100}
     with pytest.raises(UsageError, match="tolerates ratios from"):
         iso.flag(table, metric="selection_rate", prediction="d", groups="g", scale="ratio", tolerance=tolerance)
+
+
+def test_many_groups_of_skewed_amounts_need_more_rows_than_one() -> None:
+    """A level that many tests share lies further out: 30 groups rejected 0.14 of true nulls, a single one 0.06."""
+    rng, labels = np.random.default_rng(3), np.repeat([*(f"g{i:02}" for i in range(30)), "ref"], [300] * 30 + [3_000])
+    amount = np.where(rng.random(labels.size) < 0.1, rng.gamma(0.5, 2.0, labels.size), 0.0)
+
+    def status(groups: int) -> list[str]:
+        kept = np.isin(labels, [*(f"g{i:02}" for i in range(groups)), "ref"])
+        table = {"g": labels[kept], "v": amount[kept]}
+        result = iso.flag(table, metric="mean_prediction", prediction="v", groups="g", reference={"g": "ref"})
+        return [str(status) for status in result.status if status != "reference"]
+
+    assert status(30).count("skewed") >= 28
+    assert status(1) == ["ok"]
