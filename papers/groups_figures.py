@@ -15,13 +15,13 @@ import sys
 import numpy as np
 from scipy import stats
 
+from groups_tables import TABLE_1
 from isonomy.groups.likelihood.means import Real
 from isonomy.groups.likelihood.profile import Kind, ProfileLikelihood
 from isonomy.inference.effect import Hypothesis
 from isonomy.numerics.ragged import Ragged
 from isonomy.numerics.tails import chi2_isf
 from ledger import close, draw, lines, record
-from studies.groups import TABLE_1
 
 
 def quantiles(replications: int, n: int, m: int, rng: np.random.Generator) -> dict[tuple[str, str], np.ndarray]:

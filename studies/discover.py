@@ -240,7 +240,7 @@ def _designed(rows: int, law: str, designs: str) -> Run:
 
 
 def means(outcomes: FloatArray) -> list[Number]:
-    return [float(np.nanmean(part)) if np.isfinite(part).any() else "not run" for part in outcomes.T]
+    return [float(np.nanmean(part)) if np.isfinite(part).any() else "-" for part in outcomes.T]
 
 
 def _power(conditions: int, z: float, crossfit: float | None = None, every: float | None = None) -> Run:
@@ -295,10 +295,6 @@ PAGE = Page(
                 _power(1, 6, 0.92, 0.98),
                 _power(2, 6, 0.74, 0.84),
                 _power(3, 6, 0.48, 0.31),
-                _power(1, 4),
-                _power(2, 4),
-                _power(2, 8),
-                _power(3, 8),
             ),
         ),
     ),

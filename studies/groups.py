@@ -31,15 +31,6 @@ from studies.lines import Asked, Line, Number, Page, Run, Section, at_most, each
 TABLES = 2_000  # as in the paper, so that published and measured rates have the same precision
 VALUE = iso.Metric("value", value=iso.col("v"))
 
-# model, number of groups, coverage of EL and of EEL with 2,000, 4,000 and 8,000 rows
-TABLE_1: tuple[tuple[Any, int, tuple[float, float, float], tuple[float, float, float]], ...] = (
-    ("5.1", 2, (0.9475, 0.9545, 0.9495), (0.9465, 0.952, 0.948)),
-    ("5.1", 5, (0.948, 0.9505, 0.9465), (0.9405, 0.943, 0.9485)),
-    ("5.1", 10, (0.9405, 0.9415, 0.951), (0.913, 0.926, 0.949)),
-    ("5.2", 2, (0.9485, 0.952, 0.9545), (0.946, 0.949, 0.952)),
-    ("5.2", 5, (0.951, 0.948, 0.944), (0.947, 0.944, 0.946)),
-    ("5.2", 10, (0.9365, 0.9415, 0.9485), (0.9095, 0.929, 0.944)),
-)
 # tau: false flagging rate and power
 TABLE_3 = {
     -0.15: (0.0, 0.0),
@@ -59,29 +50,6 @@ TABLE_3 = {
     0.55: (0.0, 1.0),
     0.60: (0.0, 0.9998),
 }
-
-
-# Table 1: groups are intervals of x, the metric is the squared error, and the reference is known to be 0
-
-
-def regions(rng: np.random.Generator, model: Any, groups: int, rows: int) -> list[float]:
-    """Whether the joint EL and EEL regions cover the true disparities."""
-    table = regression(rows, int(rng.integers(2**31)), model=model, groups=groups)
-    truth = {label: group["mse"] for label, group in table.truth["groups"].items()}
-    metric = iso.Metric("mse", value=iso.col("squared_error"))
-    options: dict[str, Any] = {"metric": metric, "groups": "group", "reference": 0.0, "null": truth}
-    return [float(iso.certify(table.columns, **options, method=m).pvalue > 0.05) for m in ("el", "eel")]
-
-
-def joint_regions() -> tuple[Run, ...]:
-    """Every line of the paper's Table 1."""
-    runs = []
-    for model, m, el, eel in TABLE_1:
-        for k, n in enumerate((2_000, 4_000, 8_000)):
-            asked = published(el[k], TABLES, "EL"), published(eel[k], TABLES, "EEL")
-            draw = each(partial(regions, model=model, groups=m, rows=n))
-            runs.append(Run((Line((model, str(m), f"{n:,}"), asked),), draw, TABLES))
-    return tuple(runs)
 
 
 # Estimated references
@@ -617,9 +585,6 @@ CLUSTERED: tuple[tuple[int, float, float | None, float], ...] = (
 PAGE = Page(
     "groups/simulations",
     (
-        Section(
-            "Joint regions (Table 1 of the paper), nominal 0.95", ("model", "m", "n"), ("EL", "EEL"), joint_regions(), 4
-        ),
         Section(
             "The reference is estimated: coverage of 95 % intervals",
             ("reference", "metric"),
