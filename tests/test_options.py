@@ -272,8 +272,19 @@ def test_a_checked_function_is_the_same_function() -> None:
     for wrong in calls:
         with pytest.raises(UsageError, match=next(iter(wrong))):
             ask([1], **wrong)
-    with pytest.raises(TypeError, match="alhpa"):
+    with pytest.raises(TypeError, match=r"ask\(\) got an unexpected keyword argument 'alhpa'. Did you mean 'alpha'"):
         ask([1], alhpa=0.1)  # type: ignore[call-arg]
+
+
+def test_a_misspelled_word_of_an_option_has_its_near_match() -> None:
+    words: list[tuple[Any, str, str]] = [
+        (isonomy.likelihood, "corection", "correction"),
+        (isonomy.null, "sides", "side"),
+        (isonomy.crossfit, "fold", "folds"),
+    ]
+    for option, wrong, right in words:
+        with pytest.raises(TypeError, match=rf"{option.name}\(\) got an .* {wrong!r}. Did you mean {right!r}"):
+            option(**{wrong: 1})
 
 
 def test_positional_arguments_are_checked_too() -> None:

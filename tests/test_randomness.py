@@ -6,36 +6,35 @@ import numpy as np
 import pytest
 
 from isonomy.errors import UsageError
-from isonomy.options import named_seed, resolve
+from isonomy.options import Seed, named_seed, resolve, seed_of
 
 
 def test_an_integer_is_recorded_and_repeats() -> None:
-    generator, seed = resolve(12)
-    assert (seed.entropy, seed.origin) == (12, "given")
-    assert generator.random() == np.random.default_rng(12).random()
     number: Any = np.int64(12)
-    assert resolve(number)[1].entropy == 12
+    for given in (12, number):
+        generator = resolve(given)
+        assert seed_of(generator, given) == Seed(12, "given")
+        assert generator.random() == np.random.default_rng(12).random()
 
 
 def test_none_draws_fresh_entropy_that_repeats_and_survives_json() -> None:
-    generator, seed = resolve(None)
+    generator = resolve(None)
+    seed = seed_of(generator, None)
     assert seed.origin == "drawn"
     assert seed.entropy is not None
     assert 0 <= seed.entropy < 2**53
     assert generator.random() == np.random.default_rng(seed.entropy).random()
-    assert seed.entropy != resolve(None)[1].entropy
+    assert seed != seed_of(resolve(None), None)
 
 
 def test_a_generator_passes_through() -> None:
     mine = np.random.default_rng(5)
-    generator, seed = resolve(mine)
-    assert generator is mine
-    assert (seed.entropy, seed.origin) == (None, "generator")
+    assert resolve(mine) is mine
 
 
-def test_a_spawned_generator_has_no_single_seed() -> None:
-    child = np.random.default_rng(5).spawn(1)[0]
-    assert resolve(child)[1].entropy is None
+@pytest.mark.parametrize("mine", [np.random.default_rng(5), np.random.default_rng(5).spawn(1)[0]])
+def test_a_generator_may_have_been_used_and_has_no_seed(mine: np.random.Generator) -> None:
+    assert seed_of(resolve(mine), mine) == Seed(None, "generator")
 
 
 @pytest.mark.parametrize("bad", [True, -1, 1.5, "7"])

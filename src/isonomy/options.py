@@ -34,6 +34,7 @@ from typing import (
     ClassVar,
     Literal,
     ParamSpec,
+    Self,
     TypedDict,
     TypeVar,
     Union,
@@ -162,6 +163,13 @@ class Option:
 
     name: ClassVar[str]
 
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
+        known = [part.name for part in fields(cls)]
+        for name in kwargs:
+            if name not in known:
+                raise unexpected(cls.name, name, known)
+        return super().__new__(cls)
+
     def __init_subclass__(cls) -> None:
         cls.__repr__ = Option.__str__  # type: ignore[assignment, method-assign]  # instead of that of `dataclass`
 
@@ -225,7 +233,10 @@ class RowOptions(TypedDict, total=False):
     missing_group: MissingGroup
 
 
-ROW_DEFAULTS: dict[str, object] = dict.fromkeys(RowOptions.__annotations__) | {
+ROW_DEFAULTS: RowOptions = {
+    "count": None,
+    "weight": None,
+    "cluster": None,
     "missing": "raise",
     "missing_group": "raise",
 }
@@ -266,13 +277,18 @@ def checked(function: Callable[P, R], *, moved: Mapping[str, str] | None = None)
             if moved and name in moved:
                 raise UsageError(f"{name}: it has moved; write {moved[name].replace('{}', shown(value))}.")
             if name not in known:
-                ours = OTHER_NAMES.get(name.lower())
-                hint = f" It is called {ours!r} here." if ours in known else near(name, known)
-                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}.{hint}")
+                raise unexpected(function.__name__, name, known)
             check(name, value, known[name])
         return function(*args, **kwargs)
 
     return call
+
+
+def unexpected(call: str, name: str, known: Collection[str]) -> TypeError:
+    """The error for a misspelled keyword, or for another library's word, with ours."""
+    ours = OTHER_NAMES.get(name.lower())
+    hint = f" It is called {ours!r} here." if ours in known else near(name, known)
+    return TypeError(f"{call}() got an unexpected keyword argument {name!r}.{hint}")
 
 
 def check_fields(value: object) -> None:
@@ -463,17 +479,24 @@ class Seed:
     origin: str  # "given", "drawn", "generator"
 
 
-def resolve(rng: int | np.random.Generator | None) -> tuple[np.random.Generator, Seed]:
-    """A generator and the record of its seed. None draws fresh entropy and records it: every run can be repeated."""
+def resolve(rng: int | np.random.Generator | None) -> np.random.Generator:
+    """The generator of a call. None draws fresh entropy, which `seed_of` records: every run can be repeated."""
     if isinstance(rng, np.random.Generator):
-        return rng, Seed(None, "generator")  # it may have been used already, so its seed would not reproduce it
+        return rng
     if rng is None:
         # JSON readers that store numbers as doubles keep 53 bits.
-        entropy = int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> np.uint64(11))
-        return np.random.default_rng(entropy), Seed(entropy, "drawn")
-    if isinstance(rng, bool) or not isinstance(rng, (int, np.integer)) or rng < 0:
+        rng = int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> np.uint64(11))
+    elif isinstance(rng, bool) or not isinstance(rng, (int, np.integer)) or rng < 0:
         raise UsageError(f"rng: {rng!r} is not allowed; give None, a non-negative int or a numpy Generator.")
-    return np.random.default_rng(int(rng)), Seed(int(rng), "given")
+    return np.random.default_rng(int(rng))
+
+
+def seed_of(generator: np.random.Generator, given: int | np.random.Generator | None) -> Seed:
+    """The record of the generator that `resolve` made of what was given."""
+    if generator is given:  # it may have been used already, so its seed would not reproduce it
+        return Seed(None, "generator")
+    sequence: Any = generator.bit_generator.seed_seq
+    return Seed(int(sequence.entropy), "drawn" if given is None else "given")
 
 
 def named_seed(seed: int, name: str) -> int:

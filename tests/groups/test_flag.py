@@ -174,6 +174,7 @@ def test_counts_are_asked_for_in_one_pass_and_rows_in_none() -> None:
         ({"scale": "ratio", "null": 0.0}, "null: 0.0 is not allowed for scale='ratio'; give ratios above 0"),
         ({"scale": "ratio", "null": (-0.1, 1.2)}, "give ratios above 0"),
         ({"scale": "ratios"}, "scale: 'ratios' is not allowed. Did you mean 'ratio'"),
+        ({"scale": "ratio", "method": "eel"}, "scale: 'ratio' is not available with the Euclidean likelihood; leave"),
         ({"metric": M, "scale": iso.standardized("reference")}, "standardized('reference') needs a reference group"),
         ({**STANDARDIZED, "method": "published"}, "method: 'published' is not available with scale='standardized'"),
         ({**STANDARDIZED, "method": BARTLETT}, "correction: not available with scale='standardized'"),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
-from isonomy.numerics.roots import Values, bisection, root, roots
+from isonomy.numerics.roots import Values, bisection, outward, root, roots
 from isonomy.numerics.status import Status
 
 
@@ -82,6 +82,12 @@ def test_a_root_at_zero_inside_the_bracket() -> None:
 
 def test_a_tiny_root_keeps_relative_accuracy() -> None:
     assert root(lambda x: np.log(x) + 400, 1e-300, 1).x == pytest.approx(np.exp(-400), rel=1e-12)
+
+
+@pytest.mark.parametrize(("end", "farthest", "found"), [(5.0, np.inf, 5.0), (5.0, 2.0, np.inf), (np.inf, 9.0, np.inf)])
+def test_steps_outward(end: float, farthest: float, found: float) -> None:
+    assert outward(lambda x: x - end, 0.3, farthest, rtol=1e-12) == pytest.approx(found)
+    assert np.isnan(outward(lambda x: np.nan if x > 1 else x - end, 0.3, rtol=1e-12))
 
 
 def test_many_roots_against_the_closed_form() -> None:

@@ -418,7 +418,7 @@ class ImprovabilityPlan(Plan):
         aside = (*binary, *(f"features[{name}]" for name in self.texts))
         numeric = {role: name for role, name in self.columns.items() if role not in aside}
         keys = {} if self.by_row else {f"{role} value": number(name) for role, name in numeric.items()}
-        if (weight := source.reading.weight) is not None:
+        if (weight := source.reading["weight"]) is not None:
             numeric[WEIGHT] = weight
         return Request(
             grouping=intersections(source, self.groups),

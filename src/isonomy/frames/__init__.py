@@ -8,7 +8,7 @@ from isonomy.frames.expressions import missing
 from isonomy.frames.groups import Group, Grouping, Groups, Labels, Partition, cut, where
 from isonomy.frames.metrics import Metric, MetricLike
 from isonomy.frames.proxies import proxy
-from isonomy.frames.source import Reading, Request, Sample, Source, open_source
+from isonomy.frames.source import Request, Sample, Source, open_source
 from isonomy.frames.sums import COUNT, aggregate, collect
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "Metric",
     "MetricLike",
     "Partition",
-    "Reading",
     "Request",
     "Sample",
     "Source",

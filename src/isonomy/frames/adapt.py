@@ -56,6 +56,8 @@ Adapted = tuple[Lazy, str, bool, frozenset[str]]
 
 def adapt(data: object) -> Adapted:
     """Wrap ``data``, reading nothing but its schema (and a table in memory)."""
+    import polars as pl
+
     if isinstance(data, (str, Path)):
         return _uniform(nw.from_native(_scan(str(data))), "path", lazy=True)
     if isinstance(data, JoinedArrays):
@@ -64,6 +66,8 @@ def adapt(data: object) -> Adapted:
         data = data.to_native()
     if isinstance(data, Mapping):
         return _uniform(nw.from_native(_from_mapping(data)).lazy(), _library(data.values(), "mapping"), lazy=False)
+    if isinstance(data, (pl.DataFrame, pl.LazyFrame)):  # its names are different texts
+        return _uniform(nw.from_native(data).lazy(), "polars", lazy=isinstance(data, pl.LazyFrame))
     _refuse_duplicates(data)
     try:
         frame = nw.from_native(data, pass_through=True)  # anything else comes back unchanged
@@ -74,8 +78,6 @@ def adapt(data: object) -> Adapted:
     backend = frame.implementation.value
     if isinstance(frame, nw.LazyFrame):
         return _uniform(frame, backend, lazy=True)
-    import polars as pl
-
     columns = list(map(as_polars, frame.iter_columns()))
     return _uniform(nw.from_native(pl.DataFrame(columns)).lazy(), backend, lazy=False)
 
@@ -153,8 +155,6 @@ def refuse_instants(argument: str, column: str, values: pl.Series) -> None:
 
 def _refuse_duplicates(data: object) -> None:
     """Pandas, pyarrow and Spark allow two columns with the same name; every later lookup would be ambiguous."""
-    if type(data).__module__.startswith("polars"):  # never has duplicates, and a lazy frame would warn
-        return
     try:
         names = getattr(data, "column_names", None)  # pyarrow
         if not isinstance(names, list):

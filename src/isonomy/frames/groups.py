@@ -315,11 +315,12 @@ def partitions(grouping: Grouping, cells: pl.DataFrame) -> tuple[Partition, ...]
     levels: dict[str, Levels] = {}
     for dimension in grouping.every:
         argument = "given" if dimension in grouping.strata else "groups"
-        levels[dimension.name] = _levels(dimension, cells[f"group {dimension.name}"], argument)
-        values = [value for value in levels[dimension.name][1] if isinstance(value, float) and 0.0 <= value <= 1.0]
-        if dimension in grouping.dimensions and len(values) > MOST_SHARES:
+        column = cells[f"group {dimension.name}"]
+        levels[dimension.name] = _levels(dimension, column, argument)
+        shares = column.unique().is_between(0.0, 1.0).sum() if column.dtype.is_float() else 0
+        if dimension in grouping.dimensions and shares > MOST_SHARES:
             raise UsageError(
-                f"groups: column {dimension.name!r} has {len(values):,} different numbers between 0 and 1. For "
+                f"groups: column {dimension.name!r} has {shares:,} different numbers between 0 and 1. For "
                 "probabilities of groups there is iso.proxy, in an audit file {proxy = ..., probabilities = {...}}; "
                 "for bands of a number iso.cut, in an audit file {column = ..., edges = [...]}."
             )
@@ -356,19 +357,20 @@ def _levels(dimension: Dimension, column: pl.Series, argument: str) -> Levels:
 
 
 def _partition(levels: Mapping[str, Levels], subset: tuple[Dimension, ...]) -> Partition:
-    codes, shape = levels[subset[0].name][0], [len(levels[dimension.name][1]) for dimension in subset]
+    names = [dimension.name for dimension in subset]
+    codes, shape = levels[names[0]][0], [len(levels[name][1]) for name in names]
     present = np.arange(shape[0])  # of a single dimension every level occurs, or it is a named group
     if len(subset) > 1:
         outside = codes < 0
-        for dimension, number in zip(subset[1:], shape[1:], strict=True):
-            level = levels[dimension.name][0]
+        for name, number in zip(names[1:], shape[1:], strict=True):
+            level = levels[name][0]
             codes, outside = codes * number + level, outside | (level < 0)
         present, codes = _distinct(np.where(outside, -1, codes), prod(shape))
     columns = []
     for dimension, code in zip(subset, np.unravel_index(present, shape), strict=True):
         name, values = CONDITION if dimension.condition else dimension.name, levels[dimension.name][1]
         columns.append([(name, values[i]) for i in code])
-    return Partition(tuple(d.name for d in subset), tuple(map(Group, zip(*columns, strict=True))), codes)
+    return Partition(tuple(names), tuple(map(Group, zip(*columns, strict=True))), codes)
 
 
 def _distinct(codes: IntArray, span: int) -> tuple[IntArray, IntArray]:

@@ -225,7 +225,7 @@ class ProxyRows:
         """The complete rows: p0, p1, ..., v, e, w, n (a line's rows), w times n, and their keys."""
         source, reading = self.source, self.source.reading
         numbers = {name: f"{self.stem}{name}" for name in ("v", "y", *(f"p{k}" for k in range(self.size)))}
-        used = {"w": reading.weight, "n": reading.count}
+        used = {"w": reading["weight"], "n": reading["count"]}
         keys = {"cluster": source.cluster, "place": self.proxy.place}
         keys["known"] = f"{self.stem}known" if self.proxy.known else None
         frame = source.complete_rows(

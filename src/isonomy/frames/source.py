@@ -151,31 +151,20 @@ def binary_code(column: nw.Expr, dtype: DType, *, few: bool = False) -> nw.Expr:
     return nw.when(~missing(column, dtype)).then(zero_or_more)
 
 
-def refuse_nested(schema: Schema, argument: str, column: str | None) -> None:
+def refuse_nested(schema: Schema, argument: str, column: str) -> None:
     """Raise if a column that identifies people or groups holds lists, structures or bytes."""
-    if column is not None and isinstance(schema[column], (nw.List, nw.Array, nw.Struct, nw.Binary)):
+    if isinstance(schema[column], (nw.List, nw.Array, nw.Struct, nw.Binary)):
         raise errors.WrongType(f"{argument}: column {column!r} is {schema[column]}; use text, numbers or dates.")
 
 
 LARGEST_COUNT = 2**53 - 1  # beyond it a float, and so a sum, loses the last digits
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How a table is read: what its rows stand for, and how missing values are treated."""
-
-    count: str | None = None
-    weight: str | None = None
-    cluster: str | None = None
-    missing: options.Missing = "raise"
-    missing_group: options.MissingGroup = "raise"
-
-
 class Source:
     """A table opened for auditing. It keeps the sums it has made, so that tests can share passes.
 
     ``frame`` is the narwhals frame, for computations other than grouped sums; ``backend``, ``lazy`` and ``small`` are
-    as `adapt` returns them; ``computed`` are columns of `with_role`.
+    as `adapt` returns them; ``reading`` has all keywords about rows; ``computed`` are columns of `with_role`.
     """
 
     def __init__(
@@ -184,7 +173,7 @@ class Source:
         backend: str,
         lazy: bool,
         small: frozenset[str],
-        reading: Reading,
+        reading: options.RowOptions,
         labels: Labels = NOTHING,
         computed: frozenset[str] = frozenset(),
     ) -> None:
@@ -192,23 +181,25 @@ class Source:
         self.lines = frame  # including lines that stand for no row: a plan numbers them all
         self.backend, self.lazy, self._small = backend, lazy, small
         self.reading = reading
-        self.count, self.cluster = reading.count, reading.cluster
-        self.missing, self.missing_group = reading.missing, reading.missing_group
+        self.count, self.cluster = reading["count"], reading["cluster"]
+        self.missing, self.missing_group = reading["missing"], reading["missing_group"]
+        self.designed = reading["weight"] is not None or self.cluster is not None
         self.labels, self._computed = labels, computed
         self._with: dict[tuple[str, str], tuple[nw.Expr, Source]] = {}
         # Keys, values by identity, and the sums. Expressions are stored: an identity may be an object's id.
         self._passes: dict[tuple[tuple[str, str], ...], tuple[Expressions, Expressions, pl.DataFrame]] = {}
         self._sampled: dict[str, nw.Expr] = {}  # group keys whose first rows were looked at
         self._rolled: tuple[Grouping, pl.DataFrame, tuple[Partition, ...]] | None = None
-        self.require(count=reading.count, weight=reading.weight, cluster=reading.cluster)
-        for argument, column in (("count", reading.count), ("weight", reading.weight)):
+        self.require(count=self.count, weight=reading["weight"], cluster=self.cluster)
+        for argument, column in (("count", self.count), ("weight", reading["weight"])):
             if column is not None and not self.schema[column].is_numeric():
                 kind = "counts are whole numbers" if argument == "count" else "weights are numbers"
                 raise errors.WrongType(f"{argument}: column {column!r} is {self.schema[column]}; {kind}.")
-        refuse_nested(self.schema, "cluster", reading.cluster)
-        if (count := reading.count) is not None:
+        if self.cluster is not None:
+            refuse_nested(self.schema, "cluster", self.cluster)
+        if self.count is not None:
             # A line that stands for no row is as if it were absent.
-            self.frame = self.frame.filter((nw.col(count) != 0) | nw.col(count).is_null())
+            self.frame = self.frame.filter((nw.col(self.count) != 0) | nw.col(self.count).is_null())
 
     @cached_property
     def schema(self) -> Schema:
@@ -238,26 +229,23 @@ class Source:
             if not isinstance(column, str) or column not in self.schema:
                 raise errors.UnknownColumn(role, column, self.schema)
             dtype = self.schema[column]
-            if not (dtype.is_numeric() or dtype == nw.Boolean):
+            if dtype == nw.Object:
                 self._refuse_objects(column)
+            if not (dtype.is_numeric() or dtype == nw.Boolean):
                 need = "0 and 1" if role in request.binary else "numbers"
                 label = '; some functions also accept the value that counts as 1, such as positive="yes"'
                 hint = f"Recode it first{label if role in request.binary and is_text(dtype) else ''}."
                 raise errors.WrongType(f"{role}: column {column!r} is {dtype}; it must hold {need}. {hint}")
-        for dimension in request.grouping.every if request.grouping else ():
-            if dimension.name in self.schema:
-                self._refuse_objects(dimension.name)
-        for column in request.labels.values():
-            self._refuse_objects(column)
+        named = [dimension.name for dimension in request.grouping.every] if request.grouping else []
+        for column in (*named, *request.labels.values()):
+            if self.schema.get(column) == nw.Object:
+                self._refuse_objects(column)
 
     def _refuse_objects(self, column: str) -> None:
-        if self.schema[column] == nw.Object:
-            values = collect(self.frame.select(column))[column].to_list()
-            refuse_mixture(column, values)
-            kind = type(next((value for value in values if value is not None), None)).__name__
-            raise errors.WrongType(
-                f"data: column {column!r} holds {kind} objects; use text, numbers, booleans or dates."
-            )
+        values = collect(self.frame.select(column))[column].to_list()
+        refuse_mixture(column, values)
+        kind = type(next((value for value in values if value is not None), None)).__name__
+        raise errors.WrongType(f"data: column {column!r} holds {kind} objects; use text, numbers, booleans or dates.")
 
     def check_expression(self, argument: str, expr: nw.Expr, *, boolean: bool = False) -> None:
         """Raise unless the engine can evaluate ``expr`` to numbers (to true or false, if ``boolean``). Reads no row."""
@@ -280,8 +268,8 @@ class Source:
         known = self._computed.union(computed)
         return Source(frame, self.backend, self.lazy, self._small, self.reading, self.labels, known)
 
-    def reread(self, **reading: Any) -> Source:
-        changed = replace(self.reading, **reading)
+    def reread(self, **reading: Unpack[options.RowOptions]) -> Source:
+        changed: options.RowOptions = {**self.reading, **reading}
         return Source(self.frame, self.backend, self.lazy, self._small, changed, self.labels, self._computed)
 
     def complete_rows(
@@ -353,21 +341,16 @@ class Source:
 
     @property
     def weight(self) -> nw.Expr:
-        column = self.reading.weight
+        column = self.reading["weight"]
         return nw.lit(1.0) if column is None else nw.col(column).cast(nw.Float64)
 
     @cached_property
     def like_weights(self) -> bool:
         """Whether the counts look like a survey's weights: many distinct, large numbers among the first lines."""
-        if self.count is None:
-            return False
+        assert self.count is not None
         counts = collect(self.frame.select(nw.col(self.count).cast(nw.Float64)).head(SAMPLE))[self.count]
         mean = counts.mean()
         return len(counts) >= SAMPLE // 5 and counts.n_unique() >= 100 and isinstance(mean, float) and mean >= 10
-
-    @property
-    def designed(self) -> bool:
-        return self.reading.weight is not None or self.cluster is not None
 
     def sums(self, keys: Expressions, values: Expressions) -> pl.DataFrame:
         """One grouped pass, or the stored one: keys, `COUNT` and values, cells in canonical order.
@@ -381,7 +364,14 @@ class Source:
         needed = dict(zip(values, map(identity, values.values()), strict=True))
         absent = {needed[name]: expr for name, expr in values.items() if needed[name] not in stored}
         if known is None or absent:
-            fresh = self._pass(keys, absent)
+            self._refuse_identifiers(keys)
+            counted: dict[str, nw.Expr] = dict(absent)
+            if self.count is not None:
+                counted = {name: expr.cast(nw.Float64) * self.number for name, expr in absent.items()}
+                counted |= {"counts": self.number, BAD_COUNTS: self._bad_count}
+            fresh = in_order(collect(aggregate(self.frame, keys, counted)), list(keys))
+            if self.count is not None:
+                fresh = self._check_counts(fresh.drop(COUNT).rename({"counts": COUNT}))
             if known is not None:
                 same = [*keys, COUNT]
                 if not fresh.select(same).equals(known.select(same)):
@@ -392,15 +382,6 @@ class Source:
             known = fresh
             self._passes[place] = (keys, {**stored, **absent}, known)
         return known.select(*keys, COUNT, *(pl.col(column).alias(name) for name, column in needed.items()))
-
-    def _pass(self, keys: Expressions, values: Expressions) -> pl.DataFrame:
-        self._refuse_identifiers(keys)
-        if self.count is None:
-            return in_order(collect(aggregate(self.frame, keys, values)), list(keys))
-        weighted = {name: expr.cast(nw.Float64) * self.number for name, expr in values.items()}
-        checked = {**weighted, "counts": self.number, BAD_COUNTS: self._bad_count}
-        cells = in_order(collect(aggregate(self.frame, keys, checked)), list(keys))
-        return self._check_counts(cells.drop(COUNT).rename({"counts": COUNT}))
 
     @property
     def _bad_count(self) -> nw.Expr:
@@ -449,8 +430,8 @@ class Source:
         """
         import polars as pl
 
-        full = self._with_design(request)
-        keys, values = self._plan(full if shared is None or self.designed else self._with_design(shared))
+        full = self._with_design(request) if self.designed else request
+        keys, values = self._plan(full if shared is None or self.designed else shared)
         if apart:
             table = pl.concat([self.filter(part).sums(keys, values) for part in apart], how="vertical_relaxed")
             table = in_order(table, list(keys))
@@ -478,9 +459,10 @@ class Source:
 
     def _refuse_identifiers(self, keys: Expressions) -> None:
         """Refuse a group column whose first rows show too many levels, before a pass holds them; Spark's workers do."""
-        named = {name: key for name, key in keys.items() if name.startswith("group ")}
-        named = {name: key for name, key in named.items() if identity(key) not in self._sampled}
-        self._sampled |= {identity(key): key for key in named.values()}
+        named: dict[str, nw.Expr] = {}
+        for name, key in keys.items():
+            if name.startswith("group ") and (known := identity(key)) not in self._sampled:
+                named[name] = self._sampled[known] = key
         if named and not has_workers(self.frame):
             first = collect(self.frame.select(*(key.alias(name) for name, key in named.items())).head(SAMPLE))
             for name in first.columns:
@@ -489,7 +471,7 @@ class Source:
 
     def _masses(self, lines: pl.DataFrame) -> dict[str, FloatArray]:
         """The sums of powers of the weights of each line's rows; raises for negative weights."""
-        if (column := self.reading.weight) is None:
+        if (column := self.reading["weight"]) is None:
             return dict.fromkeys((MASS, SECOND, FOURTH), lines[COUNT].to_numpy())
         if n := float(lines["design bad"].sum()):
             raise errors.BadWeight(
@@ -505,7 +487,7 @@ class Source:
         parts = number_of_parts(float(cells[COUNT].sum())) if self.lazy else 1
         numbers = np.arange(len(cells), dtype=smallest_type(len(cells)))
         place = cells.select(list(keys)).with_columns(pl.Series(CELL, numbers))
-        mass = None if self.count is None and self.reading.weight is None else self.weight * self.number
+        mass = None if self.count is None and self.reading["weight"] is None else self.weight * self.number
         for table in masses_by(self.frame, parts, self.cluster, keys, mass, place):
             yield from blocks(table, scale, len(cells))
 
@@ -513,7 +495,7 @@ class Source:
         """The requested columns row by row, checked as in `cells`. Lines whose ``count`` is 0 are left out."""
         import polars as pl
 
-        full = self._with_design(request)
+        full = self._with_design(request) if self.designed else request
         keys, checks = self._plan(full)
         numbers = {f"number {r}": self._role(c)[0].cast(nw.Float64) for r, c in request.numeric.items()}
         # Values are weighted in sums only: here each row keeps its own.
@@ -557,9 +539,7 @@ class Source:
                     f"cluster: {self.cluster!r} is also a group; each group would be a single cluster, and nothing "
                     "could be tested. Name the column that says which rows belong together."
                 )
-        if not self.designed:
-            return request
-        weight, cluster = self.reading.weight, self.cluster
+        weight, cluster = self.reading["weight"], self.cluster
         return replace(
             request,
             numeric=request.numeric if weight is None else {**request.numeric, "weight": weight},
@@ -575,9 +555,10 @@ class Source:
         """
         if grouping is None:
             return ()
-        keys = cells.select(f"group {dimension.name}" for dimension in grouping.every)
-        if shared and self._rolled and self._rolled[0] is grouping and self._rolled[1].equals(keys):
-            return self._rolled[2]
+        if shared:
+            keys = cells.select(f"group {dimension.name}" for dimension in grouping.every)
+            if self._rolled and self._rolled[0] is grouping and self._rolled[1].equals(keys):
+                return self._rolled[2]
         rolled = partitions(grouping, cells)
         if self.labels is not NOTHING:
             times = Counter(self.labels.columns.values())
@@ -611,7 +592,7 @@ class Source:
             keys[f"role {role}"] = binary_code(*self._role(column), few=few)
         for name, expr in request.keys.items():
             keys[f"key {name}"] = expr
-        plain = self.reading.weight is None
+        plain = self.reading["weight"] is None
         for name, expr in request.values.items():
             values[f"value {name}"] = expr if plain else expr.cast(nw.Float64) * self.weight
         if not plain:
@@ -727,9 +708,9 @@ def open_source(data: object, *, labels: Labels = NOTHING, **rows: Unpack[option
 
     ``labels``: the words that results use for columns, values, groups and metrics.
     """
-    reading = Reading(**rows)
+    reading: options.RowOptions = {**options.ROW_DEFAULTS, **rows}
     if not isinstance(data, Source):
         return Source(*adapt(data), reading, labels)
-    if reading not in (Reading(), data.reading):
+    if reading not in (options.ROW_DEFAULTS, data.reading):
         raise errors.UsageError(f"{', '.join(options.ROW_DEFAULTS)}: set them where the source is opened.")
     return data

@@ -192,18 +192,17 @@ def code_column(column: pl.Series) -> tuple[IntArray, int]:
         column = column.cast(pl.Categorical)
     if isinstance(column.dtype, (pl.Categorical, pl.Enum)):
         column = column.to_physical()
+    low, span, dense = 1, 0, False
     if column.dtype.is_integer() and column.null_count() < len(column):
-        low, high = int(column.min()), int(column.max())  # type: ignore[arg-type]
-        if high - low < 4 * len(column) + 1024:
-            values = column.fill_null(low).to_numpy()
-            return _placed(column, values, values.dtype.type(low), high - low + 1)
-    rank = column.rank("dense")
-    return _placed(column, rank.fill_null(0).to_numpy(), np.uint32(1), int(rank.max() or 0))  # type: ignore[arg-type]
-
-
-def _placed(column: pl.Series, values: AnyArray, low: np.generic, span: int) -> tuple[IntArray, int]:
-    """Values less the smallest, and ``span`` for null."""
-    codes = np.subtract(values, low, dtype=np.int32 if span < 2**31 - 1 else np.int64, casting="unsafe")
+        low = int(column.min())  # type: ignore[arg-type]
+        span = int(column.max()) - low + 1  # type: ignore[arg-type]
+        dense = span <= 4 * len(column) + 1024
+    if not dense:
+        column = column.rank("dense")
+        low, span = 1, int(column.max() or 0)  # type: ignore[arg-type]
+    values = column.fill_null(low).to_numpy()
+    kind = np.int32 if span < 2**31 - 1 else np.int64
+    codes = np.subtract(values, values.dtype.type(low), dtype=kind, casting="unsafe")
     if nulls := column.null_count():
         codes[column.is_null().to_numpy()] = span
     return codes, span + bool(nulls)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, Unpack
 import numpy as np
 
 from isonomy.errors import NotEnoughData, UsageError, choose
-from isonomy.frames import Design, Groups, MetricLike
+from isonomy.frames import Groups, MetricLike
 from isonomy.frames.expressions import Scalar
 from isonomy.frames.metrics import Measure, canonical
 from isonomy.groups import words
@@ -35,7 +35,8 @@ from isonomy.groups.likelihood.shapes import bootstrap_bound, boundary, implied_
 from isonomy.groups.likelihood.strata import all_equal
 from isonomy.groups.options import MOVED, Disparities, Method, ReferenceLike, Resamples, ScaleLike
 from isonomy.inference import Verdict, conclude
-from isonomy.inference.designs import FEWEST, Influence, JointLaw, Spread, covariance, joint_law, spread
+from isonomy.inference.decide import settle
+from isonomy.inference.designs import FEWEST, Influence, JointLaw, Spread, covariance, joint_law, row_covariance, spread
 from isonomy.inference.effect import SKEWED, SKEWED_JOINTLY
 from isonomy.inference.multiplicity import adjust as adjust_pvalues
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
@@ -293,7 +294,6 @@ def estimate_jointly(
     plan: CertifyPlan,
     rng: np.random.Generator,
 ) -> tuple[JointTest, dict[str, Any]]:
-    """The joint test of all groups that can be tested, and its columns of the evidence."""
     joints: list[JointTest] = []
     null = np.full(tests["tested"].shape, np.nan)
     for lines, each in by_metric(parts):
@@ -355,7 +355,7 @@ def _by_likelihood(
     if effective is not None and sums.design is not None and joint.df:
         fewest = float(effective[result.constrained].min())
         influence = Influence.join([part.influence() for part in parts], result.constrained)
-        varying = directions(covariance(_independent(sums), influence), joint.df)
+        varying = directions(row_covariance(sums.mass, sums.counts, influence), joint.df)
         law = joint_law(sums.design, influence, varying, fewest) if varying else JointLaw(np.ones(1), fewest)
         law = replace(law, weights=padded_weights(law.weights, joint.df))
         pvalue = law.tail(joint.statistic)
@@ -372,10 +372,6 @@ def _by_likelihood(
     return result._replace(spare=spare, region=replace(region, factor=factor))
 
 
-def _independent(sums: MetricRows) -> Design:
-    return Design(sums.mass, sums.mass, sums.mass, sums.counts, None)
-
-
 def _by_covariance(
     parts: Sequence[ComparedGroups], tested: BoolArray, effective: FloatArray | None, plan: CertifyPlan
 ) -> JointTest:
@@ -387,7 +383,7 @@ def _by_covariance(
     else:
         values, added = contrasts_of(parts, tested)
         influence = Influence.from_values(added)
-        raw, df = quadratic(values, covariance(_independent(sums), influence))
+        raw, df = quadratic(values, row_covariance(sums.mass, sums.counts, influence))
         actual = quadratic(values, covariance(design, influence))[0]
         spreads = Spread.join([spread(design, without_reference(part).influence()) for part in parts])
         known = (tested | (stacked(parts, "status") == Status.REFERENCE)) & (spreads.variance > 0)
@@ -563,8 +559,7 @@ class CertifyResult(GroupEvidence):
         numbers = zip(*self.definitions.values(), strict=True)
         columns: dict[str, Any] = {"metric": list(self.definitions)}
         columns |= dict(zip(("statistic", "df", "pvalue", "adjusted_pvalue"), map(list, numbers), strict=True))
-        shown = [p <= self.alpha for p in columns["adjusted_pvalue"]]
-        columns["verdict"] = [str(Verdict.VIOLATION if violated else Verdict.INCONCLUSIVE) for violated in shown]
+        columns["verdict"] = list(map(str, settle(columns["adjusted_pvalue"], self.alpha)))
         return as_frame(columns, backend, self.provenance.backend)
 
     def contains(self, disparities: Disparities) -> bool:
@@ -589,9 +584,8 @@ class CertifyResult(GroupEvidence):
         answer = implied_weights(region, place, self.null_disparity[~np.isnan(self.null_disparity)])
         if answer is None:
             raise UsageError("weights: no weighting of these rows meets the null hypothesis; T is infinite.")
-        return as_frame(
-            dict(zip(("value", "n", "weight", "multiplier"), answer, strict=True)), backend, self.provenance.backend
-        )
+        columns = dict(zip(("value", "n", "weight", "multiplier"), answer, strict=True))
+        return as_frame(columns, backend, self.provenance.backend)
 
     def projections(self, backend: str | None = None) -> Any:
         """The joint confidence region projected on each group: the interval of its disparities that the region holds.
@@ -606,10 +600,8 @@ class CertifyResult(GroupEvidence):
 
     def contour(self, first: str, second: str, backend: str | None = None) -> Any:
         """The boundary of the joint confidence region in the plane of two groups, as points around the estimates."""
-        region, places = (
-            self._likelihood("contour"),
-            np.array([self._place(first, "first"), self._place(second, "second")]),
-        )
+        region = self._likelihood("contour")
+        places = np.array([self._place(first, "first"), self._place(second, "second")])
         if places[0] == places[1]:
             raise UsageError("contour: first and second are the same group.")
         points = self._boundary(region, places, "contour")
@@ -679,7 +671,6 @@ class CertifyResult(GroupEvidence):
         return words.null_phrase(self, values[0], values[0], "") if values.size == 1 else "the tested disparities"
 
     def headline(self) -> str:
-        """The verdict as a sentence, about the null hypothesis given."""
         if self.tested and self.answered:
             return words.other_null_verdict(self, self.tested)
         return Evidence.headline(self)

@@ -73,8 +73,9 @@ def _intervals(
         order = np.array([i for i in drawn if result.metrics[i] == metric], dtype=np.intp)
         beyond = (result.ci_low[drawn] > high[drawn]) | (result.ci_high[drawn] < low[drawn])
         disagree = bool((beyond != [verdicts[i] is Verdict.VIOLATION for i in drawn]).any())
-        first, title = metric == metrics[0], f"{words.intervals(kind, result.alpha)}{several}"
-        name = phrases.metric(metric)
+        first, name = metric == metrics[0], phrases.metric(metric)
+        titles = [] if len(metrics) == 1 else [f"{name[:1].upper()}{name[1:]}"]
+        titles += [f"{words.intervals(kind, result.alpha)}{several}"] if first else []
         limits: list[Any] = [getattr(result, f"estimate_{end}", None) for end in ("low", "high")]
         beside = [] if limits[0] is None else [_rates(result, order, name, *limits)]
         beside += _crossed(result, drawn) if len(metrics) == 1 else []
@@ -82,11 +83,7 @@ def _intervals(
             "disparity",
             _lines(result, verdicts, order, more),
             axis=words.measured(result, metric),
-            title=title
-            if len(metrics) == 1
-            else f"{name[:1].upper()}{name[1:]}: {title}"
-            if first
-            else f"{name[:1].upper()}{name[1:]}",
+            title=": ".join(titles),
             subtitle=words.error_rates(kind, adjust, result.alpha, disagree=disagree) if first and adjust else (),
             null=(low[order], high[order]),
             tolerance=result.tolerance,
@@ -112,7 +109,6 @@ def _lines(result: GroupEvidence, verdicts: Sequence[Verdict], order: IntArray, 
 
 
 def _rates(result: GroupEvidence, order: IntArray, name: str, low: FloatArray, high: FloatArray) -> Panel:
-    """The metric itself with its own interval, next to its disparity."""
     numbers = {"value": result.estimate, "low": low, "high": high, "n": result.n}
     columns: Columns = {"group": [result.labels[i] for i in order], **{key: v[order] for key, v in numbers.items()}}
     unit = "%" if result.all_shares else ""
@@ -178,10 +174,7 @@ def _level(result: GroupEvidence, item: tuple[str, object]) -> str:
 def _boxes(
     result: GroupEvidence, places: Sequence[int], more: Columns, sides: Mapping[str, Any], y: alt.Y, longest: int
 ) -> Panel:
-    """A box for each group, colored by its disparity and framed if it is flagged.
-
-    The disparity is written at ``y``, after the ``name`` if ``more`` has names.
-    """
+    """A box for each group, colored by its disparity and framed if it is flagged; ``y`` is where its text stands."""
     value, unit = result.link.delta(result.disparity[places]), result.units().get("disparity", "")
     shown = [phrases.percent(x) if unit else phrases.number(x) for x in result.disparity[places].tolist()]
     names = more.get("name", [""] * len(shown))

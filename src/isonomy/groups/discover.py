@@ -280,7 +280,7 @@ class DiscoverPlan(FlagPlan):
         yield bool(self.measure.functional), f"{mean} {self.measure.name!r} is not a mean."
         reading = self.source.reading
         roles = {"prediction": self.prediction, "outcome": self.outcome, "score": self.score}
-        roles |= {"count": reading.count, "weight": reading.weight, "cluster": reading.cluster}
+        roles |= {"count": reading["count"], "weight": reading["weight"], "cluster": reading["cluster"]}
         for name in (str(getattr(spec, "column", spec)) for spec in self.specs):
             role = next((f"the {role}" for role, taken in roles.items() if taken == name), "used by the metric")
             yield (
@@ -288,8 +288,8 @@ class DiscoverPlan(FlagPlan):
                 f"features: {name!r} is {role} and cannot describe subgroups; leave it out.",
             )
         for refused, what in (
-            (reading.weight is not None, "weight"),
-            (reading.cluster is not None, "cluster"),
+            (reading["weight"] is not None, "weight"),
+            (reading["cluster"] is not None, "cluster"),
             (self.given is not None, "given"),
             (not self.measure.binary, f"{self.measure.name!r}, a metric of numbers"),
             (self.search.depth == 3, "a depth of 3"),
@@ -503,7 +503,7 @@ def in_canonical_order(
                 )
             counts = counts & ~absent
     columns: dict[str, AnyArray] = {"value": plan.measure.value(sample)}
-    if plan.source.reading.weight is not None:
+    if plan.source.reading["weight"] is not None:
         columns["mass"] = sample.mass / sample.counts
     if "cluster" in sample.columns:
         labels = pl.Series(sample.columns["cluster"], strict=False)
@@ -546,7 +546,6 @@ def digest(columns: Sequence[AnyArray]) -> AnyArray:
 
 
 def estimate(rows: CodedRows, plan: DiscoverPlan, rng: np.random.Generator) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Search and test: the columns of all subgroups that were tested, and facts about the search."""
     literals = rows.literals
     if len(literals) > MOST_LITERALS:
         raise UsageError(

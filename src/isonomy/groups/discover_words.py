@@ -86,18 +86,15 @@ def finding(r: DiscoverResult, i: int) -> str:
 
 
 def toml(name: str, comparisons: tuple[Comparison, ...]) -> str:
-    """A named group of an audit file."""
     parts = []
     for comparison in comparisons:
         keys = [f"column = {json.dumps(comparison.column, ensure_ascii=False)}"]
         keys += [f'op = "{comparison.operator}"'] if comparison.operator != "==" else []
-        keys += [] if comparison.value is None else [f"value = {_value(comparison.value)}"]
+        value = comparison.value
+        text = value.isoformat() if isinstance(value, date) else json.dumps(value, ensure_ascii=False)
+        keys += [] if value is None else [f"value = {text}"]
         parts.append(f"{{{', '.join(keys)}}}")
     return f"[[columns.groups]]\nname = {json.dumps(name, ensure_ascii=False)}\nwhere = [{', '.join(parts)}]\n"
-
-
-def _value(value: object) -> str:
-    return value.isoformat() if isinstance(value, date) else json.dumps(value, ensure_ascii=False)
 
 
 register(

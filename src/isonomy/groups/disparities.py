@@ -92,6 +92,7 @@ class ComparisonPlan(Plan):
     one_pass: bool = field(init=False)  # it serves every metric
     side_by_side: bool = field(init=False)
     overlapping: bool = field(init=False)
+    dependent: bool = field(init=False)  # tests depend on one another, through common rows or an estimated reference
 
     def __post_init__(self) -> None:
         given = self.given
@@ -167,7 +168,9 @@ class ComparisonPlan(Plan):
                 request = replace(request, keys={**request.keys, **keys}, numeric={**request.numeric, **more})
             measures.append(bound)
             requests.append(request)
-            counted += [] if self.by_row(bound) else [request]
+            # Counts are enough for a 0/1 metric with a plain reference; otherwise values are needed row by row.
+            if not (bound.by_row or self.target.to is To.ESTIMATE or self.comparable is not None):
+                counted.append(request)
         shared = shared_cells(counted) if len(counted) > 1 else None
         one_pass = shared is not None and len(counted) == len(measures)
         self.__dict__.update(
@@ -180,7 +183,8 @@ class ComparisonPlan(Plan):
             one_pass=one_pass,
             # Several metrics need the values of the same rows; counts are not enough then.
             side_by_side=(self.jointly or self.comparable is not None) and len(measures) > 1 and not one_pass,
-            overlapping=len(list(grouping.subsets)) > 1,
+            overlapping=len(grouping.dimensions) > 1,
+            dependent=self.target.to is not To.NUMBER or len(grouping.dimensions) > 1,
         )
 
     def refusals(self) -> Iterator[tuple[bool, str]]:
@@ -211,6 +215,7 @@ class ComparisonPlan(Plan):
             (special and estimate, "reference: an Estimate is", not_mean),
             (special and corrected, "correction:", not_mean),
             (signed and link.ratio, f"scale: {link.name!r} is", f"{not_mean} and can be negative"),
+            (method.kind == "eel" and link.ratio, f"scale: {link.name!r} is", "the Euclidean likelihood"),
             (given and by_method, "given:", f"method={self.method}"),
             (given and several and self.comparable is None, "given:", "several metrics"),
             (corrected and self.source.designed, "correction:", "weight or cluster, which have their own law"),
@@ -220,7 +225,7 @@ class ComparisonPlan(Plan):
                 "correction: 'adjusted' is",
                 "an estimated reference; use 'bartlett'",
             ),
-            (several and target.to.is_value, "reference: a number is", "several metrics"),
+            (several and value is not None, "reference: a number is", "several metrics"),
         ):
             yield both, f"{first} not available with {second}; leave one of them out."
         if link.ratio:
@@ -238,7 +243,7 @@ class ComparisonPlan(Plan):
             "scale: standardized('pooled') needs two groups; give reference='rest', or a group.",
         )
         yield (
-            given and (target.to.is_value or best),
+            given and (value is not None or best),
             "given: needs people to compare with; give reference='rest', or a group such as {'race': 'White'}.",
         )
         yield (
@@ -266,10 +271,6 @@ class ComparisonPlan(Plan):
     def hypothesis(self) -> Hypothesis | None:
         """None if only a joint hypothesis is tested."""
         return self.tolerated()
-
-    def by_row(self, measure: Measure) -> bool:
-        """Whether values are needed row by row; counts are enough for a 0/1 metric with a plain reference."""
-        return measure.by_row or self.target.to is To.ESTIMATE or self.comparable is not None
 
     @property
     def requests(self) -> tuple[Request, ...]:
@@ -316,7 +317,6 @@ class ComparisonPlan(Plan):
         return parts
 
     def described(self) -> dict[str, Any]:
-        """The fields of the result that follow from the call."""
         return {
             "reference": words.reference(self.target),
             "reference_kind": self.target.to,
@@ -349,13 +349,12 @@ class ComparisonPlan(Plan):
 
 
 def read(plan: ComparisonPlan) -> tuple[MetricRows, ...]:
-    """The rows of each metric; one pass serves all metrics that need counts."""
     if plan.side_by_side:
         rows = plan.source.rows(shared_rows(plan.metric_requests))
         return tuple(_rows_of(metric_columns(rows, i), bound, plan) for i, bound in enumerate(plan.measures))
     parts = []
     for bound, request in zip(plan.measures, plan.metric_requests, strict=True):
-        if not plan.by_row(bound):
+        if request in plan.counted:
             # A joint test of several metrics needs the cells of the same rows.
             cells = plan.shared if plan.jointly and plan.shared is not None else request
             answer = plan.source.cells(cells, plan.shared)
@@ -445,12 +444,12 @@ def common(
     gaps: Gaps | Widest | None = Gaps(parts, plan.alpha) if plan.given is None or plan.jointly else None
     dropped: dict[str, int] = {}
     used, counted = parts[0].sums.used, {"size": parts[0].sums.rows}
-    for _, each in by_metric(parts):
+    for (_, each), request in zip(by_metric(parts), plan.metric_requests, strict=True):
         sums = each[0].sums
         counted[sums.measure.name] = sums.used
         used = used if len(plan.measures) == 1 else max(used, sums.rows)
         dropped |= sums.dropped
-        if isinstance(gaps, Gaps) and (plan.by_row(sums.measure) or sums.design is not None):
+        if isinstance(gaps, Gaps) and (request not in plan.counted or sums.design is not None):
             gaps = gaps.widest  # later it would need the rows
     return {
         "provenance": record(rows=used, dropped=dropped, random=random, counted=counted),
@@ -605,7 +604,6 @@ class GroupEvidence(ProxyEvidence):
         return as_frame(columns, backend, self.provenance.backend, counts)
 
     def table(self) -> Columns:
-        """One row per group and metric."""
         if self.proxy:
             without = ("metric", "size", "n", "statistic", "design_effect")
             return {name: v for name, v in Evidence.table(self).items() if name not in without}
@@ -675,17 +673,14 @@ class GroupEvidence(ProxyEvidence):
         return rates | (dict.fromkeys(differences, "points") if self.scale == "difference" else {})
 
     def table_note(self) -> str:
-        """Within strata, what the adjusted numbers are; otherwise empty."""
         return words.adjusted_note(self.scale, self.model) if self.given else ""
 
     @property
     def all_shares(self) -> bool:
-        """Whether every metric is a share of people."""
         return bool(self.shares) and all(self.shares)
 
     @property
     def link(self) -> Link:
-        """The scale of the disparities."""
         return LINKS["difference" if self.sigma is not None else self.scale]
 
     @property

@@ -16,7 +16,7 @@ from isonomy.frames.proxies import proxy_of
 from isonomy.groups import proxy_words, words
 from isonomy.groups.disparities import MOST_GROUPS, ComparisonPlan, Given, GroupEvidence, common, names_of, read
 from isonomy.groups.likelihood import comparison
-from isonomy.groups.likelihood.comparison import ComparedGroups
+from isonomy.groups.likelihood.comparison import ComparedGroups, able_groups
 from isonomy.groups.likelihood.lines import MetricRows
 from isonomy.groups.likelihood.profile import Corrected, OnScale
 from isonomy.groups.likelihood.strata import SHOWN, account_for_strata
@@ -25,6 +25,7 @@ from isonomy.groups.proxy import ProxyPlan, flag_by_proxy, flag_columns
 from isonomy.groups.shrunk import ShrunkResult, Toward, shrink
 from isonomy.inference import Verdict, conclude, inside, rejected
 from isonomy.inference.decide import Alternative, Decisions
+from isonomy.inference.designs import FEWEST
 from isonomy.inference.effect import Against, Bent, Effect, Hypothesis, Rescaled, Wald, too_skewed
 from isonomy.inference.multiplicity import adjust as adjust_pvalues
 from isonomy.inference.multiplicity import false_discoveries, intersections, max_t, siblings
@@ -212,7 +213,6 @@ def flag(
         alternative=plan.hypothesis.alternative,
         adjust=plan.adjust,
         interval=plan.interval,
-        corrected=plan.correction is not None,
     )
 
 
@@ -274,11 +274,6 @@ class FlagPlan(ComparisonPlan):
         high = low if null.high is None else float(null.high)
         return self.tolerated(side) or Hypothesis(low, high, side)
 
-    @property
-    def dependent(self) -> bool:
-        """Whether tests depend on one another, through common rows or an estimated reference."""
-        return self.target.to is not To.NUMBER or self.overlapping
-
 
 # ---- read: see `isonomy.groups.disparities.read`
 
@@ -302,7 +297,9 @@ def estimate(parts: Sequence[ComparedGroups], plan: ComparisonPlan) -> tuple[dic
     """
     totals = comparison.combined_spread(parts) if plan.source.designed else None
     if totals is not None:
-        comparison.mark_few_clusters(parts, totals)
+        for part in parts:
+            few = ~(totals.effective[part.places] >= FEWEST)
+            part.status[able_groups(part.status) & few] = Status.FEW_CLUSTERS
     plain, null, given = comparison.likelihoods(parts), plan.hypothesis, plan.given is not None
     tested, same = plain.tested, comparison.same_hypotheses(parts, null)
     among = 1 if plan.adjust == "none" else np.unique(same[tested]).size
@@ -408,7 +405,6 @@ def estimate(parts: Sequence[ComparedGroups], plan: ComparisonPlan) -> tuple[dic
 
 
 def _accounts(parts: Sequence[ComparedGroups], plan: ComparisonPlan) -> dict[str, Any]:
-    """The columns about the factors: of strata, or of comparable people, where some metrics have more than others."""
     if plan.comparable is None:
         return account_for_strata(parts[0].sums, plan.base_scale, plan.alpha)
     accounts = [
@@ -427,7 +423,6 @@ POINT = 0.01  # a percentage point, or about one percent of a ratio
 
 
 def decide(columns: Mapping[str, Any], tests: Mapping[str, Any], plan: FlagPlan) -> dict[str, Any]:
-    """The verdict on each group, from its adjusted p-value and its interval, and the direction of the disparity."""
     adjusted = _adjusted(columns["pvalue"], columns, tests, plan)
     shown, status = conclude_groups(adjusted, columns, tests, plan)
     otherwise: tuple[str, ...] = ()
@@ -466,10 +461,7 @@ def _adjusted(pvalue: FloatArray, columns: Mapping[str, Any], tests: Mapping[str
 def conclude_groups(
     adjusted: FloatArray, columns: Mapping[str, Any], tests: Mapping[str, Any], plan: ComparisonPlan
 ) -> tuple[Decisions, ObjectArray]:
-    """The verdicts, and the status of each group: why it has no verdict, or an interval without an end.
-
-    A group with too few rows for so skewed a metric has no verdict, unless its p-value is overwhelming.
-    """
+    """The verdicts, and the status of each group: why it has no verdict, or an interval without an end."""
     tested, statistic, low, high = tests["tested"], columns["statistic"], columns["ci_low"], columns["ci_high"]
     skewed = tests["skewed"]
     side = "two-sided" if plan.hypothesis is None else plan.hypothesis.side
@@ -597,7 +589,6 @@ class FlagResult(GroupEvidence):
     adjust: str
     interval: str = "pointwise"
     otherwise: tuple[str, ...] = ()
-    corrected: bool = False  # whether T is corrected for small groups
 
     @property
     def flagged(self) -> tuple[Group, ...]:
@@ -658,7 +649,6 @@ class FlagResult(GroupEvidence):
         return flagged(self)
 
     def headline(self) -> str:
-        """The verdict as a sentence; a one-sided tolerance says nothing about the other side."""
         if self.verdict is Verdict.WITHIN_TOLERANCE and self.alternative in words.BEYOND:
             return words.within_one_side(self)
         if self.tested and self.answered:

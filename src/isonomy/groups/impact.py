@@ -335,7 +335,6 @@ class Table:
 
     @cached_property
     def influence(self) -> Influence:
-        """What each line adds to the rate of its category."""
         values = (self.decided - self.rate[self.codes]) / self.n[self.codes]
         return Influence.from_groups(self.codes, values, self.n.size)
 
@@ -411,7 +410,7 @@ def compare(table: Table, plan: ImpactPlan, rng: np.random.Generator) -> dict[st
     columns |= {"tables": (table.name,) * size, "groups": table.groups, "against": ("",) * size}
     columns |= {"n": table.rows, "selected": table.chosen, "estimate": table.rate, "status": status}
     people, chosen = table.people * n, table.people * table.selected
-    if plan.source.reading.weight is not None:
+    if plan.source.reading["weight"] is not None:
         columns |= {"weighted_n": people, "weighted_selected": chosen}
     if used.size < 2:
         return columns
@@ -632,10 +631,8 @@ def band(
         for i, j in enumerate(others):
             known = np.flatnonzero(~np.isnan(variance[:, [g, j]]).any(axis=1))
             if known.size:
-                critical, first = (
-                    _critical(variance[known][:, [g, j]], alpha / len(others), rng, size),
-                    np.arange(known.size),
-                )
+                critical = _critical(variance[known][:, [g, j]], alpha / len(others), rng, size)
+                first = np.arange(known.size)
                 rows, selected = np.repeat(n[[g, j]], known.size), above[known][:, [g, j]].T.ravel()
                 pairs = log_ratios(rows, selected, first, first + known.size, None)
                 ends[:, known, i] = pairs.interval(critical**2)
@@ -665,11 +662,7 @@ def _critical(variance: FloatArray, alpha: float, rng: np.random.Generator, grou
 
 
 def decide(columns: Mapping[str, Any], plan: ImpactPlan) -> dict[str, Any]:
-    """Three facts about each category; p-values are adjusted over all categories of all tables.
-
-    The observed ratio is below the threshold; a difference was shown; a ratio below the threshold was shown, which is
-    the verdict.
-    """
+    """Three facts about each category, the last of which is the verdict; p-values are adjusted over all tables."""
     comparators = columns["status"] == Status.REFERENCE
     # The observed best of a table is compared with the others too, but cannot be below them.
     untested = comparators & (plan.levels is None)
@@ -825,7 +818,6 @@ class AdverseImpactResult(ProxyEvidence):
         return np.lexsort((self.disparity, alone, np.array([tables.index(table) for table in self.tables]))).tolist()
 
     def key_line(self) -> int | None:
-        """The smallest ratio."""
         others = np.where(self.compared_with(), np.nan, self.disparity)
         return int(np.nanargmin(others)) if np.isfinite(others).any() else None
 

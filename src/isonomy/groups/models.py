@@ -178,7 +178,6 @@ class ModelPlan:
 
     @cached_property
     def measures(self) -> list[list[Measure]]:
-        """By model and metric."""
         return [
             [measure(self.source, name, grouping=self.grouping, outcome=self.outcome, **roles) for name in self.metrics]
             for roles in self.models.values()
@@ -214,7 +213,6 @@ class ModelPlan:
         return role if role == "outcome" else f"{role} of {list(self.models)[i]}"
 
     def evaluation(self, sample: Sample, i: int, place: int) -> tuple[BoolArray, Evaluate]:
-        """The lines that a model's metric counts, and what evaluates it."""
         bound, mass = self.measures[i][place], np.asarray(sample.mass, dtype=float)
         request = bound.request
         columns = {role: sample.columns[self.named(role, i)] for role in (*request.binary, *request.numeric)}

@@ -65,7 +65,7 @@ class LikelihoodOption(Option):
     Parameters
     ----------
     kind : {"el", "eel"}, default "el"
-        Empirical or Euclidean likelihood.
+        Empirical likelihood or, for differences, Euclidean likelihood.
     correction : {"auto", "bartlett", "adjusted"}, optional
         The correction for small groups. "auto", the default, in `flag`: if a group of a 0/1 metric or its reference has
         fewer than 20 cases or non-cases, the skewness-corrected score statistic is used. Other metrics have Welch's t

@@ -46,6 +46,7 @@ from isonomy.numerics.tails import chi2_isf, interval_isf, normal_isf, normal_sf
 from isonomy.options import Alpha, Finite, Fraction, Positive, Power, Tolerance, Whole, checked
 
 Known = Literal["known", "group", "population"]
+ALPHA = 0.05
 # More rows than a float can count one by one.
 MOST = 2.0**53
 # Rows up to which all numbers of cases are enumerated, against a known rate.
@@ -100,15 +101,6 @@ class PlanningOptions(TypedDict, total=False):
     alpha: Alpha
     side: Alternative
     tests: Whole
-
-
-PLANNING_DEFAULTS: dict[str, object] = dict.fromkeys(PlanningOptions.__annotations__) | {
-    "reference": "population",
-    "scale": "difference",
-    "alpha": 0.05,
-    "side": "two-sided",
-    "tests": 1,
-}
 
 
 @partial(checked, moved=MOVED)
@@ -227,9 +219,8 @@ def power_of(
     of_rows = (reference_n, *map(design.get, ("rate", "mean", "variance", "cluster")))
     if any(given is not None for given in of_rows) or design.get("scale") in ("ratio", "odds_ratio"):
         raise UsageError("standard_error: options that describe the rows, and other scales, need n; leave them out.")
-    options: dict[str, Any] = PLANNING_DEFAULTS | design
-    reach = options["tolerance"] or 0.0
-    goal = Goal(options["side"], options["alpha"] / options["tests"], reach)
+    reach = design.get("tolerance") or 0.0
+    goal = Goal(design.get("side", "two-sided"), design.get("alpha", ALPHA) / design.get("tests", 1), reach)
     low, high = (disparity + reach) / standard_error, (disparity - reach) / standard_error
     return goal.chance(low, high, math.inf, within=goal.deserves_within(disparity))
 
@@ -307,24 +298,23 @@ def _diverging(edge: FloatArray, sign: float, divergence: FloatArray) -> FloatAr
 class PlannedComparison:
     """A planned comparison: the options of the call. ``variance`` is that of the group and that of the reference."""
 
-    reference: Known
-    rate: float | None
-    mean: float | None
-    variance: tuple[float | None, float | None]
-    tolerance: float | None
-    scale: ScaleName
-    cluster: tuple[float, float] | None
-    alpha: float
-    side: Alternative
-    tests: int
     power: float
+    reference: Known = "population"
+    rate: float | None = None
+    mean: float | None = None
+    variance: tuple[float | None, float | None] = (None, None)
+    tolerance: float | None = None
+    scale: ScaleName = "difference"
+    cluster: tuple[float, float] | None = None
+    alpha: float = ALPHA
+    side: Alternative = "two-sided"
+    tests: int = 1
 
     @classmethod
     def designed(cls, design: Mapping[str, Any], power: float) -> PlannedComparison:
-        options: dict[str, Any] = {**PLANNING_DEFAULTS, **design}
-        variance = options["variance"]
+        variance = design.get("variance")
         sides = variance if isinstance(variance, (tuple, list)) else (variance, None)
-        return cls(**options | {"variance": sides, "power": power})
+        return cls(**{**design, "variance": sides, "power": power})
 
     def __post_init__(self) -> None:
         binary, (variance, other_variance) = self.rate is not None, self.variance
@@ -378,7 +368,6 @@ class PlannedComparison:
 
     @cached_property
     def goal(self) -> Goal:
-        """What is to be shown, at Bonferroni's level over ``tests``."""
         return Goal(self.side, self.alpha / self.tests, self.link.reach(self.tolerance) or 0.0)
 
     @property
@@ -521,7 +510,6 @@ class PlannedComparison:
         return math.sqrt(sum(self._squares(delta, tested, n, other)) + sigma)
 
     def _squares(self, delta: float, tested: float, n: float, other: float) -> tuple[float, float, float]:
-        """The parts of the squared standard error: the group's rows, the other rows, the group's share."""
         mean, share = self._group_mean(delta), self._share(n, other)
         outside = self._outside(mean, n, other)
         if self.rate is not None:

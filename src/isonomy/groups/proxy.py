@@ -7,7 +7,7 @@ intervals. Names within places, bounds without an assumption, and known rows tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -105,7 +105,6 @@ class ProxyPlan(Plan):
 
 
 def plan_by_proxy(source: Source, proxy: Proxy, options: Mapping[str, Any], **chosen: Any) -> ProxyPlan:
-    """The plan of either question, which states its own choices."""
     for name, allowed in ALLOWED.items():
         if (value := options.get(name)) is not None and not (allowed and value in allowed):
             raise UsageError(
@@ -227,13 +226,6 @@ def point_of(rows: ProxyRows, plan: ProxyPlan, levels: FloatArray, sums: PowerSu
     return ProxyPoint(group, reference, effect, sums.third[:size], variance[:size], sums.units)
 
 
-def points_of(rows: ProxyRows, plan: ProxyPlan, functions: Sequence[Estimator]) -> list[ProxyPoint]:
-    """The point of each estimator, in one pass over the rows."""
-    solved = [levels_of(plan, function, rows.means) for function in functions]
-    spread = rows.spread([lines for _, lines in solved])
-    return [point_of(rows, plan, levels, sums) for (levels, _), sums in zip(solved, spread, strict=True)]
-
-
 def point_within_places(rows: ProxyRows, plan: ProxyPlan) -> ProxyPoint:
     sums, codes = rows.by_place()
     function, features = estimators.within_places(sums)
@@ -278,9 +270,12 @@ def estimate(rows: ProxyRows, plan: ProxyPlan) -> tuple[dict[str, Any], Answer, 
     families, some_known = families_of(rows, plan), bool(rows.rows[1:].any())
     if proxy.random and not some_known:
         raise NotEnoughData(f"known: {proxy.known!r} has no row with a group.")
-    functions = [family.totals for family in families.values()]
-    solved = points_of(rows, plan, [*functions, *([estimators.validated(rows)] if proxy.random else [])])
-    points = dict(zip([*families, "validated"], solved, strict=False))
+    functions: dict[float | str, Estimator] = {gamma: family.totals for gamma, family in families.items()}
+    functions |= {"validated": estimators.validated(rows)} if proxy.random else {}
+    solved = [levels_of(plan, function, rows.means) for function in functions.values()]
+    sums = rows.spread([lines for _, lines in solved])  # in one pass over the rows
+    numbers = zip(functions, solved, sums, strict=True)
+    points = {name: point_of(rows, plan, levels, part) for name, (levels, _), part in numbers}
     bracket = Answer(tuple(points[gamma] for gamma in GRID))
     if proxy.shares:
         answer = Answer(tuple(points[gamma] for gamma in proxy.shares))
@@ -424,7 +419,6 @@ def decide(
 
 
 def flag_columns(plan: ProxyPlan, record: Callable[..., Provenance]) -> dict[str, Any]:
-    """The fields of a `FlagResult`."""
     rows = read_proxies(plan.source, plan.proxy, plan.measure)
     columns, *answers = estimate(rows, plan)
     tested, size, null, first = np.isin(columns["status"], TESTED), rows.size, plan.hypothesis, answers[0].points[0]
@@ -460,7 +454,6 @@ def flag_columns(plan: ProxyPlan, record: Callable[..., Provenance]) -> dict[str
 
 
 def impact_columns(plan: ProxyPlan, record: Callable[..., Provenance], chosen: str) -> dict[str, Any]:
-    """The fields of an `AdverseImpactResult`."""
     rows = read_proxies(plan.source, plan.proxy, plan.measure)
     columns, answer, bracket = estimate(rows, plan)
     limit, size, first = float(plan.threshold or 0.0), rows.size, answer.points[0]

@@ -80,7 +80,6 @@ def assumption(r: Any) -> str:
 
 
 def limits(r: Any) -> tuple[str, ...]:
-    """What the result does not show because groups are known by probability."""
     observed = "Only some people's groups were observed." if r.known_rows else "Nobody's group was observed."
     taken = (
         "The probabilities are assumed to be calibrated for these people. Probabilities computed for all residents are "

@@ -78,7 +78,6 @@ class ShrunkResult:
 
 
 def shrink(r: GroupEvidence, toward: Toward, of: tuple[str, ...] | None, alpha: float) -> ShrunkResult:
-    """The groups of one set of columns, from what a result holds about them."""
     rates = r.all_shares or bool(np.isfinite(r.planning_rate).any())
     columns, lines = _lines(r, of)
     n, value = r.n[lines], r.estimate[lines]

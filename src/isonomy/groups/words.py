@@ -135,7 +135,7 @@ def joint_null(plan: ComparisonPlan, groups: int, null: float | None) -> str:
 
 def _claim(plan: ComparisonPlan, low: float | None, high: float | None, alternative: str) -> str:
     """'selection rate equals that of the population'; ``low`` is None if disparities differ between groups."""
-    names, value = "value" if len(plan.measures) > 1 else metric_nouns(plan.measures), plan.target.to.is_value
+    names, value = "value" if len(plan.measures) > 1 else metric_nouns(plan.measures), plan.target.value is not None
     other, plain = reference(plan.target), plan.base_scale == "difference" and plan.sigma is None
     points = plain and all(map(attrgetter("binary"), plan.measures))
     among = "" if plan.given is None else f", comparing people {alike(plan.factors, plan.bands)}"
@@ -143,16 +143,13 @@ def _claim(plan: ComparisonPlan, low: float | None, high: float | None, alternat
     whose = other if value else f"that of {other}"
     if plain and verb and low == high == 0:
         return f"{names} {verb} {whose}{among}"
-    amounts = ["" if end is None else f"{'-' if end < 0 and points else ''}{_size(end, points)}" for end in (low, high)]
+    size = phrases.points if points else phrases.number
+    amounts = ["" if end is None else f"{'-' if end < 0 and points else ''}{size(end)}" for end in (low, high)]
     if plain and not verb and low is not None and low == -(high or 0.0):
         return f"{names} differs from {whose} by at most {amounts[1]}{among}"
     claim = f"{verb} {amounts[0]}" if verb else f"lies between {' and '.join(amounts)}"
     measured = comparison(names, other, plan.base_scale, value=value, sigma=plan.sigma)
     return f"{measured} {'has the value given' if low is None else claim}{among}"
-
-
-def _size(value: float, points: bool) -> str:
-    return phrases.points(value) if points else phrases.number(value)
 
 
 def group_finding(r: FlagResult, i: int) -> str:
@@ -181,7 +178,6 @@ def group_finding(r: FlagResult, i: int) -> str:
 
 
 def _short(r: FlagResult, i: int) -> str:
-    """How many people more comparable treatment would have meant, for rates that are lower."""
     if r.shortfall is None or not r.shortfall[i] >= 0.5 or not r.shares[i] or r.design is not None:
         return ""
     more = phrases.count(r.shortfall[i])
@@ -498,7 +494,6 @@ def certify_finding(r: CertifyResult) -> str:
 
 
 def definitions(r: CertifyResult) -> Iterator[str]:
-    """Each metric's own joint test, if there are several."""
     for name, (_, _, _, adjusted) in r.definitions.items():
         metric = phrases.metric(name)
         yield (
@@ -834,10 +829,7 @@ def impact_overview(r: AdverseImpactResult, others: Sequence[int], compared: int
 
 
 def impact_finding(r: AdverseImpactResult, i: int) -> str:
-    """One category: its rate, its ratio with an interval, what was shown, and what the threshold would have taken.
-
-    The adjusted p-value is one-sided: it may be small although the two-sided interval just contains the threshold.
-    """
+    # The adjusted p-value is one-sided: it may be small although the two-sided interval just contains the threshold.
     weighted, threshold = "", phrases.number(r.threshold)
     selected = f"{phrases.count(r.selected[i])} of {phrases.count(r.n[i])} {r.chosen}"
     if r.weighted_n is not None and r.weighted_selected is not None:

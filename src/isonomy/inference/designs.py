@@ -295,6 +295,12 @@ def covariance(design: Design, influence: Influence) -> FloatArray:
     return products * number / (number - 1.0) if number > 1 else np.full_like(products, np.nan)
 
 
+def row_covariance(mass: FloatArray, rows: FloatArray, influence: Influence) -> FloatArray:
+    """The covariance matrix that `covariance` would give if the ``rows`` of every line were independent."""
+    number, products = _products(influence, mass, mass, mass, rows)
+    return products * number / (number - 1.0) if number > 1 else np.full_like(products, np.nan)
+
+
 def count_clusters(source: Source, grouping: Grouping, everybody: str = "") -> tuple[tuple[str, int, float], ...]:
     """The label, clusters and effective clusters of each group with a complete row; ``everybody`` labels all rows."""
     cells = source.reread(missing="drop", missing_group="drop").cells(Request(grouping))
@@ -470,7 +476,6 @@ def joint_law(design: Design, influence: Influence, df: int, effective: float) -
 
     In the ``df`` directions in which the contrasts vary most; the others are determined by them, up to rounding.
     """
-    independent = Design(design.mass, design.mass, design.mass, design.rows, None)
-    scale, vectors = np.linalg.eigh(_over_clusters(independent, influence, _products)[1])
+    scale, vectors = np.linalg.eigh(_products(influence, design.mass, design.mass, design.mass, design.rows)[1])
     half = vectors[:, -df:] / np.sqrt(scale[-df:])
     return JointLaw(np.maximum(np.linalg.eigvalsh(half.T @ covariance(design, influence) @ half), 0.0), effective)

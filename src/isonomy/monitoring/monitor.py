@@ -429,7 +429,7 @@ class MonitorPlan(Plan):
         yield exact, "method: 'exact' is not available with a number as the reference; use 'mixture'."
         if self.source is None:
             return
-        yield self.source.reading.weight is not None, words.WEIGHTS
+        yield self.source.reading["weight"] is not None, words.WEIGHTS
         people, real = self.source.cluster is not None, [m.name for m in self.measures if not m.binary]
         special = [m.name for m in self.measures if m.functional][:1]
         yield bool(special), f"metric: {special} is not a mean over rows, which monitor needs; use flag on a period."

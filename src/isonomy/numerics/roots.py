@@ -30,8 +30,12 @@ Direction = Literal["increasing", "decreasing"]
 
 # Each expansion of an open end goes four times as far as the last: 1e36 after 60.
 EXPANSIONS = 60
+# How often the first step of an outward search is doubled.
+DOUBLINGS = 40
 # A step within this many tolerances may stop shrinking: that is rounding in the function, not a step gone wrong.
 NEAR = 1e4
+# Where the bracket straddles 0, the absolute tolerance is this share of ``rtol`` times the nearer end.
+BESIDE = 0.01
 # brentq refuses a relative tolerance below four units in the last place.
 FINEST = 4 * float(np.finfo(float).eps)
 
@@ -92,7 +96,7 @@ def root(
             raise _Missing  # brentq would raise ValueError, which the function itself may raise too
         return value
 
-    least = max(float(_floor(np.array(a), np.array(b), rtol)), 1e-300)
+    least = max(BESIDE * rtol * min(abs(a), abs(b)) if a < 0 < b else 0.0, 1e-300)
     rtol = max(rtol, FINEST)
     try:
         x, report = optimize.brentq(checked, a, b, xtol=least, rtol=rtol, maxiter=maxiter, full_output=True, disp=False)
@@ -142,7 +146,8 @@ def roots(
     active = np.flatnonzero(status == Status.NOT_CONVERGED)
     inside = (x > a) & (x < b)
     x[active] = np.where(inside, x, _middle(a, b))[active]
-    previous, absolute = b - a, np.broadcast_to(_floor(a, b, rtol), a.shape)
+    previous = b - a
+    absolute = np.where((a < 0) & (b > 0), BESIDE * rtol * np.minimum(np.abs(a), np.abs(b)), 0.0)
     for _ in range(maxiter):
         if active.size == 0:
             break
@@ -150,7 +155,16 @@ def roots(
         value, slope = evaluate(here, active)
         a[active], b[active] = np.where(value > 0, a[active], here), np.where(value > 0, here, b[active])
         tolerance = rtol * np.abs(here) + absolute[active]
-        target = _propose(here, value, slope, a[active], b[active], previous[active], tolerance)
+        left, right = a[active], b[active]
+        with np.errstate(all="ignore"):
+            step = -value / slope
+            target = here + step
+            # Rounding may put a converged step on the end itself, hence the weak inequalities.
+            good = (target >= left) & (target <= right) & (np.abs(step) <= 0.5 * previous[active])
+            # A bisection here, of a bracket that is still wide, would lose the place; going on narrows it from both
+            # sides. Strictly inside only: two points must not be visited in turn forever.
+            near = (target > left) & (target < right) & (np.abs(step) <= NEAR * tolerance)
+        target = np.where(good | near, target, _middle(left, right))
         exact, missing = value == 0, np.isnan(value)
         previous[active] = np.abs(target - here)
         close = (previous[active] <= tolerance) & ~exact & ~missing
@@ -189,6 +203,25 @@ def _close(evaluate: Values, a: FloatArray, b: FloatArray, x: FloatArray, status
         end[opened & ~solvable] = (center + side * reach)[opened & ~solvable]
 
 
+def outward(gap: Callable[[float], float], step: float, farthest: float = np.inf, *, rtol: float) -> float:
+    """The root of an increasing ``gap`` that is below 0 at 0, bracketed by steps that double, starting with ``step``.
+
+    Infinite if there is none up to ``farthest``; NaN if the function is, or if its root is not found.
+    """
+    inner = 0.0
+    for _ in range(DOUBLINGS):
+        value = gap(step)
+        if np.isnan(value):
+            return np.nan
+        if value >= 0:
+            solution = root(gap, inner, step, rtol=rtol)
+            return solution.x if solution.status is Status.OK else np.nan
+        if step > farthest:
+            break
+        inner, step = step, 2.0 * step
+    return np.inf
+
+
 def bisection(
     short: Callable[[FloatArray], BoolArray], near: FloatArray, far: FloatArray, halvings: int = 60
 ) -> FloatArray:
@@ -198,33 +231,6 @@ def bisection(
         before = short(halfway)
         near, far = np.where(before, halfway, near), np.where(before, far, halfway)
     return far
-
-
-def _propose(
-    x: FloatArray,
-    value: FloatArray,
-    slope: FloatArray,
-    a: FloatArray,
-    b: FloatArray,
-    previous: FloatArray,
-    tolerance: FloatArray,
-) -> FloatArray:
-    """The next points: by Newton where that stays inside and halves the step, otherwise by bisection."""
-    with np.errstate(all="ignore"):
-        step = -value / slope
-        target = x + step
-        # Rounding may put a converged step on the end itself, hence the weak inequalities.
-        good = (target >= a) & (target <= b) & (np.abs(step) <= 0.5 * previous)
-        # A bisection here, of a bracket that is still wide, would lose the place; going on narrows it from both
-        # sides. Strictly inside only: two points must not be visited in turn forever.
-        near = (target > a) & (target < b) & (np.abs(step) <= NEAR * tolerance)
-    return np.where(good | near, target, _middle(a, b))
-
-
-def _floor(a: FloatArray, b: FloatArray, rtol: float) -> FloatArray:
-    """The absolute tolerance: above 0 only where the bracket straddles 0."""
-    nearer = np.minimum(np.abs(a), np.abs(b))
-    return np.where((a < 0) & (b > 0), 0.01 * rtol * nearer, 0.0)
 
 
 def _middle(a: FloatArray, b: FloatArray) -> FloatArray:

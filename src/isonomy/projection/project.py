@@ -426,7 +426,7 @@ def read(plan: ProjectPlan) -> RowsInMemory | RowsByPasses:
 
 def moved_rows(plan: ProjectPlan, facts: Mapping[str, Any], *, whole: bool) -> MovedRows:
     """Read the table again, and list who would have to move: rows are listed only on request."""
-    if whole and plan.source.reading.weight is not None:
+    if whole and plan.source.reading["weight"] is not None:
         raise UsageError("whole: rows with weights do not stand for whole people; leave whole or weight out.")
     people = read(plan)
     cells, change = people.cells, facts["change"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -68,7 +68,7 @@ def provenance(
     call: str,
     options: Options,
     source: Source | None = None,
-    seed: Seed | None = None,
+    seed: Callable[[], Seed] | None = None,
     *,
     rows: int | None = None,
     dropped: Mapping[str, int] | None = None,
@@ -85,15 +85,18 @@ def provenance(
     from isonomy import __version__
 
     clusters = count_clusters(source, grouping) if source and source.designed and grouping else ()
+    remarks: tuple[Note, ...] = ()
+    if source is not None and source.count is not None and source.like_weights:
+        remarks = (Note("like_weights", values={"column": source.count}),)
     return Provenance(
         call=call,
         version=__version__,
         options=plain_option({**options, **chosen}),
         rows=rows,
         dropped=dict(dropped or {}),
-        remarks=(Note("like_weights", values={"column": source.count}),) if source and source.like_weights else (),
+        remarks=remarks,
         backend="polars" if source is None else source.backend,
-        seed=seed if random else None,
+        seed=seed() if seed and random else None,
         clusters=clusters,
         counted=dict(counted or {}),
     )

@@ -142,7 +142,7 @@ def metric(name: str) -> str:
 
 def noun(name: str) -> str:
     """A metric as a noun: users' own words may be participles ('approved', 'called back')."""
-    return f"share {name}" if name not in METRICS and _verbal(name) else metric(name)
+    return METRICS.get(name) or (f"share {name}" if _verbal(name) else name)
 
 
 def chosen(words: Mapping[str, str]) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -19,7 +19,7 @@ from isonomy.errors import UsageError
 from isonomy.frames import Request, Source, open_source
 from isonomy.frames.adapt import in_words, with_arrays
 from isonomy.frames.source import with_conditions
-from isonomy.options import ROW_DEFAULTS, checked, form_of, hints, resolve
+from isonomy.options import ROW_DEFAULTS, checked, form_of, hints, resolve, seed_of
 from isonomy.results import phrases
 from isonomy.results.evidence import Options, Provenance, provenance
 
@@ -55,7 +55,7 @@ class Plan:
         return ()
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Question:
     """A public test: its function, its plan, and its words.
 
@@ -88,7 +88,7 @@ class Question:
     further: tuple[str, ...] = ()
     scale_of: tuple[str, Mapping[str, str]] | None = None
 
-    @property
+    @cached_property
     def forms(self) -> dict[str, str | None]:
         """The form of each keyword, where it has one: a column, several, groups."""
         return {name: form_of(annotation) for name, annotation in hints(self.function).items()}
@@ -161,9 +161,11 @@ def open_call(
     given = {key: value for key, value in arguments.items() if key not in ("data", "rows")}
     forms = QUESTIONS[name].forms if name in QUESTIONS else {}
     data, given = with_arrays(arguments["data"], given | arguments["rows"], forms)
-    rng, seed = resolve(given.pop("rng", None))
+    seed = given.pop("rng", None)
+    rng = resolve(seed)
     source = open_source(data, **{key: given.pop(key) for key in READING if key in given})
     source, options = with_conditions(source, given, forms)
     conditions = {key: in_words(given[key]) for key, column in options.items() if column is not given[key]}
     recorded = {key: value for key, value in (options | conditions).items() if key not in UNRECORDED}
-    return plan(source, **options), rng, partial(provenance, name, recorded | asdict(source.reading), source, seed)
+    seeded = partial(seed_of, rng, seed)
+    return plan(source, **options), rng, partial(provenance, name, recorded | source.reading, source, seeded)

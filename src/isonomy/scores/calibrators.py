@@ -665,7 +665,7 @@ def split_users(user: object, *, held_out: Fraction = 0.5, rng: Seeded = None) -
     size = int(codes.max()) + 1 if codes.size else 0
     if size < 2:
         raise UsageError("user: a split needs at least two users.")
-    generator, _ = resolve(rng)
+    generator = resolve(rng)
     chosen = np.zeros(size, dtype=bool)
     many = min(max(1, round(held_out * size)), size - 1)
     chosen[generator.permutation(size)[:many]] = True

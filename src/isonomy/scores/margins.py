@@ -10,12 +10,12 @@ import narwhals as nw
 import numpy as np
 
 from isonomy.errors import refuse_percent
-from isonomy.frames import Groups, Reading, Request, Source
+from isonomy.frames import Groups, Request, Source
 from isonomy.frames.expressions import flag
 from isonomy.inference import conclude, inside
 from isonomy.inference.effect import Wald
 from isonomy.numerics import tails
-from isonomy.options import Alpha, Column, Finite, RowOptions, Tolerance, Whole
+from isonomy.options import ROW_DEFAULTS, Alpha, Column, Finite, RowOptions, Tolerance, Whole
 from isonomy.results import Columns, Note, note_if, open_call, question
 from isonomy.results.columns import join_tables
 from isonomy.scores import words
@@ -164,9 +164,8 @@ def read(plan: MarginalPlan) -> ScoreSums:
 def groups_below(plan: MarginalPlan) -> tuple[str, ...]:
     source = plan.rows.source
     # Rows below the threshold are not part of the test: a group that is missing there is no error.
-    unknown = source.missing_group if source.missing_group == "level" else "drop"
-    reading = Reading(missing="drop", missing_group=unknown)
-    whole = Source(source.frame, source.backend, source.lazy, frozenset(), reading)
+    reading = RowOptions(missing="drop", missing_group="level" if source.missing_group == "level" else "drop")
+    whole = Source(source.frame, source.backend, source.lazy, frozenset(), {**ROW_DEFAULTS, **reading})
     above = flag(nw.col(plan.rows.score) >= plan.present)
     cells = whole.cells(Request(grouping=plan.rows.grouping, keys={"above": above}))
     return tuple(

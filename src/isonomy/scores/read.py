@@ -148,7 +148,8 @@ class ScorePlan(Plan):
         """The columns to read, checked against the schema. The level is "user" if a user is given, else "aggregate"."""
         source, user = self.source, self.user
         source.require(outcome=outcome, score=score, user=user)
-        refuse_nested(source.schema, "user", user)
+        if user is not None:
+            refuse_nested(source.schema, "user", user)
         level: Level = self.curves.level or ("aggregate" if user is None else "user")
         if level == "user" and user is None:
             raise MissingRole('level: "user" needs a column that identifies users; pass user=<column>.')
@@ -330,7 +331,7 @@ class RowVotes:
 def read_votes(rows: ScoreRows, numeric: Mapping[str, str | nw.Expr]) -> RowVotes:
     source = rows.source
     keys = {} if rows.person is None else {"user": nw.col(rows.person)}
-    weights = {} if source.reading.weight is None else {"weight": source.reading.weight}
+    weights = {} if source.reading["weight"] is None else {"weight": source.reading["weight"]}
     sizes = {} if rows.user_rows is None else {"user_rows": nw.col(rows.user_rows)}
     request = Request(grouping=rows.grouping, numeric={**numeric, **weights}, keys=keys, values=sizes)
     sample = source.rows(request)
@@ -458,7 +459,7 @@ def rows_above(rows: ScoreRows, threshold: float) -> ScoreSums:
     axis = axis_of(source.complete_rows({SCORE: rows.score}))  # of all rows with a score
     if rows.level == "user" and (user := rows.user) is not None:
         lost = unknown | ((column >= threshold) & missing(nw.col(rows.outcome), source.schema[rows.outcome]))
-        if (weight := source.reading.weight) is not None:
+        if (weight := source.reading["weight"]) is not None:
             lost = lost | missing(nw.col(weight), source.schema[weight])
         if source.missing_group == "drop":
             lost = reduce(or_, (key.is_null() for key in rows.grouping.keys.values()), lost)

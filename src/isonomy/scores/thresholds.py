@@ -310,7 +310,7 @@ def read(plan: ThresholdsPlan) -> ThresholdsSample:
     source = rows.source
     groups, dropped, binary, size = check_rows(plan)
     margin = rows_above(rows, present).tables[-1] if plan.margin else None
-    outcome, weight = nw.col(rows.outcome), source.reading.weight
+    outcome, weight = nw.col(rows.outcome), source.reading["weight"]
     lost = missing(outcome, source.schema[rows.outcome])
     known, filled = source.fresh("known"), source.fresh("outcome")
     zero_if_lost = nw.when(lost).then(nw.lit(0.0)).otherwise(outcome.cast(nw.Float64))

@@ -31,6 +31,6 @@ def test_a_constant_metric_has_no_spread_to_divide_by() -> None:
     with pytest.raises(NotEnoughData, match="no variation"):
         iso.certify(data, **LOSS)
     lines = Lines(False, data["loss"])
-    units, standard = lines.standard(None)
+    units, standard = lines.standard()
     assert units == Units(0.1, 1.0)
     assert (standard.value == 0).all()

@@ -6,6 +6,7 @@ All groups of all metrics are one family of tests: their laws, their dependence,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from operator import attrgetter
@@ -44,7 +45,7 @@ from isonomy.groups.likelihood.profile import (
 from isonomy.groups.likelihood.regression import Comparable, Terms, compare_groups
 from isonomy.groups.likelihood.strata import CROWDED, Scale, Strata, Stratified, StratifiedLines, strata_influence
 from isonomy.groups.options import Reference, To
-from isonomy.inference.designs import FEWEST, Contribution, Influence, Law, Spread, covariance, spread
+from isonomy.inference.designs import FEWEST, Contribution, Influence, Law, Spread, covariance, row_covariance, spread
 from isonomy.inference.effect import (
     DRAWS,
     RATE_DRAWS,
@@ -178,7 +179,11 @@ class ComparedGroups:
         elif sums.in_reference is not None:
             chosen = counts * sums.in_reference
             status[(self.partition.sum(chosen) == n) & (n == chosen.sum())] = Status.REFERENCE
-        against = self._evaluated_references(codes, groups) if evaluations else ()
+        against: tuple[Evaluation, ...] = ()
+        if evaluations and reference.to is To.REST:
+            against = tuple(sums.evaluate(codes != group) for group in range(groups))
+        elif evaluations and not reference.to.best and reference.value is None:
+            against = (sums.evaluate(self._referents(codes >= 0)),) * groups
         values = self._reference_values(means, able_groups(status), against)
         status[able_groups(status) & ~link.comparable(values)] = Status.ZERO_BASELINE
         if evaluations:
@@ -247,14 +252,6 @@ class ComparedGroups:
             return ~group
         return np.ones_like(group) if self.sums.in_reference is None else self.sums.in_reference
 
-    def _evaluated_references(self, codes: IntArray, groups: int) -> tuple[Evaluation, ...]:
-        """The reference of each group, unless it is a number or the best group."""
-        if self.reference.to.best or self.reference.value is not None:
-            return ()
-        if self.reference.to is To.REST:
-            return tuple(self.sums.evaluate(codes != group) for group in range(groups))
-        return (self.sums.evaluate(self._referents(codes >= 0)),) * groups
-
     def _reference_values(self, means: Binary | Real, able: BoolArray, against: Sequence[Evaluation]) -> FloatArray:
         sums, to, value = self.sums, self.reference.to, self.reference.value
         totals, n, size = means.n * np.nan_to_num(means.mean), means.n, able.size
@@ -318,7 +315,6 @@ class ComparedGroups:
         return Influence.from_groups(codes, within, groups, base[:, None], np.full((1, groups), -1.0), reached)
 
     def metric_influence(self) -> Influence:
-        """The influence of each line on the metric of its group, without the reference."""
         codes = np.where(self.sums.mass > 0, self.partition.codes, -1)
         with np.errstate(all="ignore"):
             within = (self.sums.value - self.means.mean[codes]) / self.means.n[codes]
@@ -327,7 +323,6 @@ class ComparedGroups:
         return Influence.from_groups(codes, within, len(self.size))
 
     def _functional_influence(self) -> Influence:
-        """The influence of each line on the disparities, for a metric that is not a mean over rows."""
         values = np.zeros((self.partition.codes.size, len(self.size)))
         members = np.zeros(values.shape, dtype=bool)
         for g, part in enumerate(self.evaluations[: len(self.size)]):
@@ -382,7 +377,6 @@ class ComparedGroups:
     # Likelihoods.
 
     def effects(self) -> list[Part]:
-        """The effects of the tested groups, and their places in the partition."""
         tested, reference, sums = self.tested, self.reference, self.sums
         if self.comparable is not None:
             return [(tested, self.comparable.effect(tested, self.link, designed=sums.design is not None))]
@@ -415,13 +409,12 @@ class ComparedGroups:
             return [(tested, self._compared(kind, self.means, tested, self.means.rest(), tested))]
         if reference.estimate is None:
             return self._against_group()
-        units, lines = sums.standard(sums.inside)
+        units, lines = sums.standard()
         value = float(units.standard(np.array(reference.estimate.value)))
         # All rows: their influence values count whether or not they are in the group.
         inside = [(self.partition.codes == group) & (sums.mass > 0) for group in tested]
-        return [
-            (tested, self._overlapping([self._with_influence(lines, rows, value, units) for rows in inside], units))
-        ]
+        built = [self._with_influence(lines, rows, value, units) for rows in inside]
+        return [(tested, self._overlapping(built, units))]
 
     def _with_influence(self, lines: Lines, group: BoolArray, value: float, units: Units) -> Pair:
         codes, distinct = lines.collapsed(group.astype(np.intp))
@@ -471,7 +464,7 @@ class ComparedGroups:
         return Rescaled(effect, units.scale) if self.link is IDENTITY else effect
 
     def _compared(self, kind: Kind, means: Binary | Real, group: IntArray, other: Means, partner: IntArray) -> Effect:
-        if kind is Kind.NESTED and self.link is LOGIT and self.method == "el":
+        if kind is Kind.NESTED and self.link is LOGIT:
             assert isinstance(means, Binary)
             assert isinstance(other, Binary)
             return self._likelihood(odds_in_whole(means, group, other, partner))
@@ -490,7 +483,6 @@ class ComparedGroups:
         return problem.scoring_few() if self.automatic else problem
 
     def pair(self, first: IntArray, second: IntArray) -> Effect:
-        """The differences of two groups each."""
         members = list(zip(first.tolist(), second.tolist(), strict=True))
         if self.sums.measure.functional:
             others = [(a, self.evaluations[b]) for a, b in members]
@@ -530,7 +522,7 @@ class ComparedGroups:
         if (which := tested[~(apart | around | within)]).size:
             if self.correction is not None:
                 raise UsageError("correction: not available for a reference that overlaps a group in part.")
-            units, lines = sums.standard(sums.inside)
+            units, lines = sums.standard()
             # By which of the two they are in; rows in neither are left out.
             patterns = [lines.patterns((codes == g).astype(np.intp) + 2 * chosen - 1, 3) for g in which]
             few = np.zeros(which.size, dtype=bool)
@@ -701,18 +693,11 @@ def _metric_limits(part: ComparedGroups, alpha: float, totals: Spread | None) ->
 
 
 def combined_spread(parts: Sequence[ComparedGroups]) -> Spread:
-    """The spread of all groups. Rows have weights or clusters."""
     spreads = []
     for places, each in by_metric(parts):
         every = np.ones(places.stop - places.start, dtype=bool)
         spreads.append(spread(each[0].design, Influence.join([part.influence() for part in each], every)))
     return Spread.join(spreads)
-
-
-def mark_few_clusters(parts: Sequence[ComparedGroups], totals: Spread) -> None:
-    """List groups with too few clusters for a variance without testing them."""
-    for part in parts:
-        part.status[able_groups(part.status) & ~(totals.effective[part.places] >= FEWEST)] = Status.FEW_CLUSTERS
 
 
 def law_of_design(parts: Sequence[ComparedGroups], totals: Spread) -> Law:
@@ -867,7 +852,10 @@ def rate_draws(
 
 
 def _covariance(parts: Sequence[ComparedGroups], tested: BoolArray) -> FloatArray:
-    return covariance(parts[0].design, Influence.join([part.influence() for part in parts], tested))
+    sums, influence = parts[0].sums, Influence.join([part.influence() for part in parts], tested)
+    if sums.design is None:
+        return row_covariance(sums.mass, sums.counts, influence)
+    return covariance(sums.design, influence)
 
 
 def _root(joint: FloatArray) -> FloatArray:
@@ -929,11 +917,7 @@ class Gaps:
         return _widest_gap(*self._arguments)
 
     def __reduce__(self) -> tuple[object, tuple[Widest | None]]:
-        return _unpickled, (self.widest,)
-
-
-def _unpickled(gap: Widest | None) -> Widest | None:
-    return gap
+        return copy, (self.widest,)
 
 
 def _widest_gap(parts: Sequence[ComparedGroups], alpha: float) -> Widest | None:

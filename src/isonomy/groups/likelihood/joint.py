@@ -156,7 +156,6 @@ class Patterns:
         return data
 
     def moments(self, functions: Functions, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Σ g and Σ g g' over all rows."""
         c = functions.constant(theta)
         total = np.einsum("sfk,ks->f", functions.slope, self.first) - self.n @ c
         return total, _crossed(functions.slope, c, self.n, self.first, self.second)
@@ -362,7 +361,6 @@ class _Dual:
         return Status.NOT_CONVERGED
 
     def profile(self, theta: FloatArray) -> tuple[FloatArray, Status]:
-        """Minimize the maximum over θ by Newton on the envelope."""
         status, functions = self.solve(theta), self.functions
         for _ in range(STEPS):
             if status is Status.INFEASIBLE or self.left <= 0:

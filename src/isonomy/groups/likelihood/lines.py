@@ -75,19 +75,23 @@ class Units:
 @dataclass(frozen=True, slots=True, eq=False)
 class Lines:
     """One ``value`` of the metric per line, ``weight`` rows to a line (None: one), and the rows' ``influence`` on a
-    reference that the caller estimated."""
+    reference that the caller estimated. The metric's condition holds in the lines ``inside`` (None: all)."""
 
     binary: bool
     value: FloatArray
     weight: FloatArray | None = None
     influence: FloatArray | None = None
+    inside: BoolArray | None = None
 
     @property
     def mass(self) -> FloatArray:
-        return np.ones(self.value.size) if self.weight is None else self.weight
+        mass = np.ones(self.value.size) if self.weight is None else self.weight
+        return mass if self.inside is None else mass * self.inside
 
     def means(self, codes: IntArray, size: int) -> Binary | Real:
-        """The groups 0..size-1 of ``codes``, one code per line; lines with code -1 are left out."""
+        """The groups 0..size-1 of ``codes``; lines with code -1, or outside the metric's condition, are left out."""
+        if self.inside is not None:
+            codes = np.where(self.inside, codes, -1)
         if not self.binary:
             return Real(Ragged.from_codes(codes, size, self.value, weights=self.weight))
         mass = self.mass
@@ -111,14 +115,14 @@ class Lines:
         influence = None if self.influence is None else columns[2][starts]
         return columns[0][starts], Lines(self.binary, columns[1][starts], weight, influence)
 
-    def standard(self, inside: BoolArray | None) -> tuple[Units, Lines]:
+    def standard(self) -> tuple[Units, Lines]:
         """The units in which a joint likelihood is solved, and the lines in them: 0 outside the metric's condition.
 
         A 0/1 metric keeps its units, so that counts are enough.
         """
         if self.binary:
             return Units(), Lines(True, self.value, self.weight, self.influence)
-        value, weight = self.value, self.weight
+        value, weight, inside = self.value, self.weight, self.inside
         if inside is not None:
             value, weight = value[inside], None if weight is None else weight[inside]
         low, high = float(value.min()), float(value.max())
@@ -139,8 +143,8 @@ class MetricRows(Lines):
     """Lines of the metric's condition (cells of a 0/1 metric, rows otherwise) and the groups they belong to.
 
     ``partitions`` have one code per line; ``sizes`` are the groups' rows whether or not the metric's condition holds;
-    ``inside`` says for which lines it holds (all, unless the reference brings influence values, which count for every
-    row); ``in_reference`` which belong to the named reference; ``strata`` are the strata of a conditional comparison;
+    ``inside`` is None unless the reference brings influence values, which count for every row; ``in_reference`` says
+    which belong to the named reference; ``strata`` are the strata of a conditional comparison;
     ``design`` is that of rows with weights or clusters; ``used`` are the rows inside the metric's condition;
     ``lines_kept`` are the places of the lines among all lines of the pass, whose design is ``whole``. A metric that is
     not a mean over rows has its columns in ``roles``; ``factors`` are the numbers and the codes of levels by which
@@ -151,7 +155,6 @@ class MetricRows(Lines):
     partitions: tuple[Partition, ...]
     strata: Partition | None
     sizes: tuple[FloatArray, ...]
-    inside: BoolArray | None
     in_reference: BoolArray | None
     rows: int
     used: int
@@ -164,26 +167,15 @@ class MetricRows(Lines):
 
     @property
     def counts(self) -> FloatArray:
-        """Rows of each line inside the metric's condition, whatever their weights."""
         if self.design is None:
             return self.mass
         return self.design.rows if self.inside is None else self.design.rows * self.inside
-
-    @property
-    def mass(self) -> FloatArray:
-        mass = np.ones(self.value.size) if self.weight is None else self.weight
-        return mass if self.inside is None else mass * self.inside
-
-    def means(self, codes: IntArray, size: int) -> Binary | Real:
-        """The groups 0..size-1 of ``codes``; lines with code -1, or outside the condition, are left out."""
-        return Lines.means(self, codes if self.inside is None else np.where(self.inside, codes, -1), size)
 
     def reached(self, rows: BoolArray) -> tuple[str, ...]:
         codes = [(partition, np.unique(partition.codes[rows & (self.mass > 0)])) for partition in self.partitions]
         return tuple(str(partition.groups[code]) for partition, some in codes for code in some if code >= 0)
 
     def evaluate(self, rows: BoolArray) -> Evaluation:
-        """A metric that is not a mean over rows, for some of the lines."""
         lines = np.flatnonzero(rows)
         columns, mass = {role: values[lines] for role, values in self.roles.items()}, self.mass[lines]
         name, total, worth = self.measure.functional, float(mass.sum()), mass
@@ -212,7 +204,6 @@ class Evaluation:
 
     @property
     def added(self) -> FloatArray:
-        """What each line, times its mass, adds to the estimate."""
         return self.influence / max(float(self.mass.sum()), 1e-300)
 
 

@@ -33,7 +33,7 @@ from isonomy.groups.likelihood.means import IDENTITY, LOG, LOGIT, Binary, Link
 from isonomy.groups.likelihood.profile import FEW_ROWS, STEP, score_statistic
 from isonomy.inference.effect import Effect, Fieller, Limits, Logarithmic, Part, Parts, Wald
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
-from isonomy.numerics.roots import root, roots
+from isonomy.numerics.roots import outward, roots
 from isonomy.numerics.status import Status
 
 # The rows whose standard deviation is the unit: all, the group and its reference about their means, the reference.
@@ -42,8 +42,6 @@ Sigma = Literal["population", "pooled", "reference"]
 IN_GROUP, IN_REFERENCE = np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0])
 # Secant steps to an interval's end, and the relative step that ends them.
 SECANTS, CLOSE = 12, 1e-12
-# Doublings of the step that brackets an interval's end, starting from one standard error.
-DOUBLINGS = 40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +97,6 @@ class Pair:
 
     @property
     def rows(self) -> float:
-        """Those of the smaller side."""
         return float(min(self.in_group @ self.data.n, self.in_reference @ self.data.n))
 
     def welch(self) -> Effect:
@@ -165,7 +162,6 @@ class StandardizedContrast:
     unit: BoolArray | None
 
     def _average(self, values: FloatArray, rows: BoolArray) -> tuple[float, FloatArray]:
-        """The mean over some rows, and the influence of all rows on it."""
         mass = self.mass[rows]
         total = float(mass.sum())
         if not total > 0:
@@ -222,7 +218,6 @@ class StandardizedContrast:
 
     @property
     def rows(self) -> float:
-        """Those of the smaller sample."""
         return min(float(self.mass[rows].sum()) for rows in self._blocks)
 
     def welch(self) -> Effect:
@@ -344,18 +339,9 @@ class Overlapping(Effect):
             if not 0.25 * target < x < 4.0 * target:
                 break
         near.clear()
-        inner, step = 0.0, 1.2 * max(target, 1e-3)
-        for _ in range(DOUBLINGS):
-            outer = gap(step)
-            if np.isnan(outer):
-                return np.nan
-            if outer >= 0:
-                solution = root(gap, inner, step, rtol=CLOSE)
-                return estimate + sign * solution.x * error if solution.status is Status.OK else np.nan
-            if step * error > pair.reach:
-                break
-            inner, step = step, 2.0 * step
-        return sign * np.inf
+        farthest = pair.reach / error if error > 0 else np.inf
+        end = outward(gap, 1.2 * max(target, 1e-3), farthest, rtol=CLOSE)
+        return sign * np.inf if np.isinf(end) else estimate + sign * end * error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -377,7 +363,6 @@ class OverlapScore(Effect):
         return shares[0], shares[1], (shares[0] * n * rates).sum(axis=0), (shares[1] * n * rates).sum(axis=0)
 
     def _moments(self, rates: FloatArray, ratio: FloatArray, pairs: IntArray | slice = slice(None)) -> Limits:
-        """The variance and the third moment of the contrast at these rates."""
         mine, theirs, group, reference = self._sides(rates, pairs)
         slope = mine - ratio * theirs
         level = mine * (rates - group) - ratio * theirs * (rates - reference)

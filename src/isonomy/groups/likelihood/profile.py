@@ -47,8 +47,6 @@ Euclidean   T = n ḡ'S⁻¹ḡ with S centered over all n rows equals Tu / (1 -
                        from the second, rows of the group carry (M - θ - ε, ε) and the others (0, M - θ): Σgg' is 2 x 2,
                        and the minimum over θ is scalar.
 
-            On the scale of a link, ε is the distance from θ at which the disparity δ puts the group's mean: it depends
-            on θ.
 Bartlett    The mean of T is 1 + a/n + O(1/n²) with a = μ4/(2 μ2²) - μ3²/(3 μ2³) (Owen 2001, section 2.6; the reference
             known). Dividing T by 1 + a/n reduces the coverage error from O(1/n) to O(1/n²). If the reference is
             estimated too, the mean of T comes from resamples: T* at the sample's disparity.
@@ -61,7 +59,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -104,8 +103,8 @@ BEYOND = 4.0
 CLOSER = 4.0 ** -np.arange(24.0)
 # A block's mean and a θ that should meet it may differ by this relative rounding error.
 ROUNDING = 8.0 * float(np.finfo(float).eps)
-# The standard errors, and the log ratio, beyond which T is not searched for a level.
-FAR, FARTHEST = 1e5, 10.0
+# The standard errors beyond which T is not searched for a level.
+FAR = 1e5
 
 
 class Kind(StrEnum):
@@ -122,6 +121,10 @@ class Curve(NamedTuple):
     ddisparity: FloatArray
     dstatistic: FloatArray
     dforce: FloatArray
+
+
+_unpaired: Any = partial(np.empty, 0, dtype=np.intp)
+_unscored: Any = partial(np.zeros, 1, dtype=bool)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,10 +152,10 @@ class ProfileLikelihood(Effect):
     kind: Kind
     groups: Means
     group: IntArray
-    theta: FloatArray = field(default_factory=lambda: np.empty(0))
-    other: Means = field(default_factory=lambda: Binary([], []))
-    partner: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
-    scored: BoolArray = field(default_factory=lambda: np.zeros(1, dtype=bool))
+    theta: FloatArray = field(default_factory=partial(np.empty, 0))
+    other: Means = field(default_factory=partial(Binary, [], []))
+    partner: IntArray = field(default_factory=_unpaired)
+    scored: BoolArray = field(default_factory=_unscored)
 
     @classmethod
     def pooled(cls, parts: Sequence[ProfileLikelihood]) -> ProfileLikelihood:
@@ -196,7 +199,6 @@ class ProfileLikelihood(Effect):
         return replace(self, group=self.group[index], partner=self.partner[index])
 
     def _welch(self) -> Effect:
-        """A linear contrast of two means with unbiased variances; a ratio is tested as Fieller does."""
         mine, theirs, share, i, j = natural(self.groups), natural(self.other), self.share, self.group, self.partner
         with np.errstate(divide="ignore", invalid="ignore"):
             square = mine.variance[i] / np.maximum(mine.n[i] - 1.0, 0.0)
@@ -539,7 +541,7 @@ def gathered(value: FloatArray, parts: Sequence[Part], link: Link) -> Parts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Euclidean(Variant):
-    """The Euclidean likelihood of each problem; ``rows`` is n, all rows of the audit."""
+    """The Euclidean likelihood of differences; ``rows`` is n, all rows of the audit."""
 
     rows: float
 
@@ -564,8 +566,6 @@ class Euclidean(Variant):
                 return root - target[active], sign * change / (2.0 * step) * error[active] / (2.0 * root)
 
         far = np.full(target.size, FAR)
-        if self.problem.groups.link is not IDENTITY:
-            far = np.minimum(far, FARTHEST / error)
         reached = gap(far, np.arange(target.size))[0] > 0
         end = self.outward(gap, target, np.where(reached, far, 0.0), sign)
         # Two constant blocks of rows have no second moment that could measure a disparity.
@@ -580,18 +580,12 @@ class Euclidean(Variant):
         problem = self.problem
         if problem.kind is Kind.FIXED:
             return self._uncentered(disparity, problem.theta[index], index), problem.theta[index]
-        groups, other = natural(problem.groups), natural(problem.other)
+        groups, other = problem.groups, problem.other
         group, partner = problem.group[index], problem.partner[index]
-        fits = problem.reference[index], problem.groups.link.moved(groups.mean[group], -disparity)
+        fits = problem.reference[index], groups.mean[group] - disparity
         low, high = np.minimum(*fits), np.maximum(*fits)
         if problem.kind is Kind.NESTED:
             low, high = low - BEYOND * (high - low), high + BEYOND * (high - low)
-        if (
-            problem.groups.link is not IDENTITY
-        ):  # a reference is a mean of rows, and a ratio to anything else is meaningless
-            least = np.minimum(groups.low[group], other.low[partner])
-            most = np.maximum(groups.high[group], other.high[partner])
-            low, high = np.clip(low, least, most), np.clip(high, least, most)
         grid = low + np.linspace(0.0, 1.0, GRID)[:, None] * (high - low)
         # Tu varies on the scale of the blocks' standard deviations, and jumps where all rows of a block are equal.
         spread = np.minimum(groups.variance[group], other.variance[partner])
@@ -611,8 +605,8 @@ class Euclidean(Variant):
         """The θ at which one of the functions sums to zero, one problem per column: Tu may dip there."""
         problem = self.problem
         group, partner = problem.group[index], problem.partner[index]
-        groups, rest = natural(problem.groups), natural(problem.other)
-        mean, other = problem.groups.link.moved(groups.mean[group], -disparity), rest.mean[partner]
+        groups, rest = problem.groups, problem.other
+        mean, other = groups.mean[group] - disparity, rest.mean[partner]
         if problem.kind is Kind.DISJOINT:
             return np.stack([mean, other])
         # Nested: the second function is m (other - θ) + n ε v / (v + (mean - θ)²) once the first is subtracted.
@@ -620,7 +614,7 @@ class Euclidean(Variant):
         for _ in range(3):
             with np.errstate(invalid="ignore"):
                 share = np.where(variance > 0, variance / (variance + (mean - theta) ** 2), 0.0)
-            theta = other + ratio * self._shift(disparity, theta) * share
+            theta = other + ratio * disparity * share
         return np.stack([mean, other, theta])
 
     def _lowest(self, points: FloatArray, disparity: FloatArray, index: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -637,18 +631,12 @@ class Euclidean(Variant):
         # The dip at the mean of equal rows has no width: it contains that point alone.
         return np.minimum(refined, nearest), np.where(refined <= nearest, middle, points[best, every])
 
-    def _shift(self, disparity: FloatArray, theta: FloatArray) -> FloatArray:
-        """The distance from θ at which a disparity puts the group's mean."""
-        link = self.problem.groups.link
-        return disparity if link is IDENTITY else link.moved(theta, disparity) - theta
-
     def _uncentered(self, disparity: FloatArray, theta: FloatArray, index: IntArray) -> FloatArray:
         problem = self.problem
-        group = problem.group[index]
-        groups, other = natural(problem.groups), natural(problem.other)
-        mean, shift = groups.mean[group], self._shift(disparity, theta)
-        n, gap = groups.n[group], mean - theta - shift
-        gap = np.where(np.abs(gap) <= ROUNDING * (np.abs(mean) + np.abs(theta) + np.abs(shift)), 0.0, gap)
+        group, groups, other = problem.group[index], problem.groups, problem.other
+        n, mean = groups.n[group], groups.mean[group]
+        gap = mean - theta - disparity
+        gap = np.where(np.abs(gap) <= ROUNDING * (np.abs(mean) + np.abs(theta) + np.abs(disparity)), 0.0, gap)
         first, second = n * gap, n * (groups.variance[group] + gap**2)
         with np.errstate(divide="ignore", invalid="ignore"):
             alone = np.where(first == 0, 0.0, first**2 / second)
@@ -660,8 +648,8 @@ class Euclidean(Variant):
             if problem.kind is Kind.DISJOINT:
                 return alone + np.where(total == 0, 0.0, total**2 / square)
             # (u1, u2) and the 2 x 2 second moments of the nested case.
-            total, square = total + n * shift, square + n * shift**2
-            cross = first * shift
+            total, square = total + n * disparity, square + n * disparity**2
+            cross = first * disparity
             left = total - np.where(cross == 0, 0.0, cross / second * first)
             remaining = square - np.where(cross == 0, 0.0, cross**2 / second)
             return alone + np.where(left == 0, 0.0, left**2 / remaining)

@@ -92,7 +92,6 @@ class Family:
 
 
 def known_means(means: Means) -> Means:
-    """The means of the rows with a known group alone."""
     rest = np.zeros_like(means[..., :1, :, :])
     known = means[..., 1:, :, :]
     return np.concatenate([rest, known / known[..., 0].sum((-1, -2))[..., None, None, None]], axis=-3)

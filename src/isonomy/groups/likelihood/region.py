@@ -406,7 +406,7 @@ def region_of(
         referent = np.full(referent.size, 0.0 if few or equal[used][outside].any() else 1.0)
     elif reference.to.best:  # the tested groups are compared with each other
         referent = np.zeros(referent.size)
-    (units, lines), joint = sums.standard(sums.inside), reference.joint
+    (units, lines), joint = sums.standard(), reference.joint
     weight, influence = (None if part is None else part[used] for part in (lines.weight, lines.influence))
     value = reference.estimate.value if joint and reference.estimate is not None else None
     region = Region(
@@ -432,10 +432,7 @@ def region_of(
 
 
 def joint_factor(region: Region, joint: Joint, target: FloatArray, resamples: int, rng: np.random.Generator) -> float:
-    """The mean of T over its degrees of freedom under the null, by which T is divided; NaN if it is not available.
-
-    In closed form for known references of disjoint groups, by resampling otherwise.
-    """
+    """The mean of T over its degrees of freedom under the null, by which T is divided; NaN if it is not available."""
     if not joint.df:
         return 1.0
     if region.theta is not None and region.disjoint:

@@ -276,7 +276,6 @@ class PairFit:
 def compare(
     terms: Terms, value: FloatArray, mass: FloatArray, group: BoolArray, others: Referents, *, model: str
 ) -> PairFit:
-    """Compare a group with comparable people of the reference."""
     members, binary = np.flatnonzero(group), others.binary
     lines, n = np.concatenate([members, others.lines]), members.size
     y1, w1, y0, w0 = value[members], mass[members], others.y, others.w
@@ -364,7 +363,6 @@ def compare(
 
 
 def _conditional_odds(parts: Sequence[Rows]) -> tuple[float, FloatArray] | None:
-    """The coefficient of the group in a logistic regression of both sides, and the influence of each line on it."""
     beta, fitted = fit(parts)
     if not fitted:
         return None
@@ -397,7 +395,6 @@ class Comparable:
         return np.stack(products, axis=2)
 
     def influence(self) -> Influence:
-        """The influence of each line on the difference of each group and its comparable people."""
         refuse_many("given", self.mass.size, len(self.pairs))
         values = np.zeros((self.mass.size, len(self.pairs)))
         members = np.zeros(values.shape, dtype=bool)

@@ -83,7 +83,6 @@ class Outcome:
 
     @cached_property
     def moments(self) -> tuple[float, float, float, float]:
-        """The mass, the sum, the variance and the skewness."""
         mass, total = self.sums[0], float(self.sums[0].sum())
         if not total:
             return 0.0, 0.0, 0.0, 0.0

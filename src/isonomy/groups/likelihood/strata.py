@@ -107,12 +107,10 @@ class Strata:
 
     @property
     def informative(self) -> BoolArray:
-        """Which pairs have rows on both sides."""
         return (self.n1 > 0) & (self.n0 > 0)
 
     @property
     def weight(self) -> FloatArray:
-        """Mantel and Haenszel's weights w."""
         return self.n1 * self.n0 / self.rows
 
     @property
@@ -132,7 +130,6 @@ class Strata:
         return np.minimum(self.n1, self.n0) < 2
 
     def sides(self, scale: Scale) -> tuple[FloatArray, FloatArray]:
-        """The two sums whose ratio is the estimate, by pair."""
         n1, n0, s1, s0, rows = self.n1, self.n0, self.sum1, self.sum0, self.rows
         if scale == "difference":
             return (s1 * n0 - s0 * n1) / rows, self.weight
@@ -376,10 +373,7 @@ class Stratified(Effect):
         return self.strata.binary and self.scale == "difference"
 
     def statistic(self, disparity: npt.ArrayLike) -> FloatArray:
-        """Cochran, Mantel and Haenszel's statistic at equality.
-
-        Elsewhere the squared distance in standard errors; for differences of rates, Miettinen and Nurminen's.
-        """
+        """As at the head of this file: Cochran, Mantel and Haenszel's at equality."""
         target = np.broadcast_to(np.asarray(disparity, dtype=float), self.index.shape)
         plain = self.scale == "difference"
         if self._scored:
@@ -522,7 +516,6 @@ class StratifiedLines:
             yield np.column_stack(columns), mine
 
     def _sides(self, group: int) -> tuple[BoolArray, BoolArray, IntArray, IntArray]:
-        """The lines of one group, those it is compared with, its pairs, and each line's place among these."""
         mine, other = self.codes == group, np.ones(self.codes.size, dtype=bool)
         if self.compared is not None:
             other = self.compared
