@@ -122,6 +122,11 @@ def test_conditions_cuts_and_intersections() -> None:
         ({"estimator": iso.aipw(["xx"])}, UnknownColumn, "Did you mean 'x'"),
         ({"estimator": observed("halves")}, UnknownColumn, "observed_effects"),
         ({"estimator": observed({"a": 1.0})}, UsageError, "standard error"),
+        (
+            {"estimator": observed({"group=a": (1.2, 0.1), "group=bb": (1.2, 0.1)})},
+            UsageError,
+            "there is no group 'group=bb'.*Did you mean 'group=b'",
+        ),
         ({"outcome": "group"}, WrongType, "numbers"),
     ],
 )

@@ -47,6 +47,14 @@ def test_auc_and_ece_are_exact(scores: str, user: str | None) -> None:
         assert found.ece[line] == pytest.approx(by_hand(s, y, w, scores in ("all near 0.001", "tied")), rel=1e-9)
 
 
+def test_clusters_change_errors_and_no_measure() -> None:
+    data = measured()
+    plain, clustered = calibration_metrics(data, **ROLES), calibration_metrics(data, **ROLES, cluster="m")
+    for name in ("calibration_error", "parity_error", "ece", "auc"):
+        np.testing.assert_allclose(getattr(clustered, name), getattr(plain, name), rtol=1e-12)
+        assert not np.allclose(getattr(clustered, f"{name}_se"), getattr(plain, f"{name}_se"), rtol=1e-3)
+
+
 @pytest.mark.parametrize("scores", SCORES)
 def test_they_are_exact_in_an_engine(scores: str, monkeypatch: pytest.MonkeyPatch) -> None:
     duckdb = pytest.importorskip("duckdb")

@@ -163,7 +163,7 @@ def test_a_group_without_outcomes_at_the_margin_keeps_its_threshold() -> None:
     assert result.status[at] is iso.Status.UNSUPPORTED
     assert np.isnan(result.after[0][at])
     assert any("g=few" in warning for warning in result.warnings)
-    with pytest.raises(NotEnoughData, match="no group has enough"):
+    with pytest.raises(NotEnoughData, match="fewer than two groups have enough"):
         equalize_thresholds(data | {"y": np.ones(data["y"].size)}, **AT_HALF)
 
 
@@ -421,10 +421,10 @@ def test_thresholds_say_what_is_wrong(options: dict[str, Any], error: type[Excep
 def test_thresholds_of_groups_without_events() -> None:
     data = margins(2_000)
     data["y"] = np.where(data["g"] == "b", 0, data["y"])
-    with pytest.raises(NotEnoughData, match="one group has enough rows to estimate the true positive rate"):
+    with pytest.raises(NotEnoughData, match="fewer than two groups have enough rows to estimate the true"):
         equalize_thresholds(data, **AT_HALF, target="tpr")
     one = data | {"m": np.zeros(data["s"].size, dtype=int)}
-    with pytest.raises(NotEnoughData, match="no group has enough"):
+    with pytest.raises(NotEnoughData, match="fewer than two groups have enough"):
         equalize_thresholds(one, **AT_HALF, target="selection_rate", user="m")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
 import narwhals as nw
@@ -179,7 +178,7 @@ def treatment_bias(
         provenance=record(
             rows=rows_read,
             dropped=trial.sample.dropped,
-            random=plan.random,
+            random=plan.bootstrap is not None or plan.divided == "independent" or plan.formula.estimator == "aipw",
             measure=plan.formula.measure,
             collapse=plan.formula.collapse,
         ),
@@ -215,26 +214,18 @@ class BiasPlan(Experiment):
             raise UsageError(
                 "propensity, observed_effects: every treatment has its own; ask about one treatment at a time."
             )
-        _ = self.by_arm
-
-    @cached_property
-    def by_arm(self) -> dict[str, BiasPlan]:
-        """For each of several treatments, the plan of the rows that had it, or that had none."""
-        return arm_plans(self)
+        arm_plans(self)
 
     @property
     def requests(self) -> tuple[Request, ...]:
         return () if isinstance(self.treatment, Arms) else super().requests
-
-    @property
-    def random(self) -> bool:
-        return self.bootstrap is not None or self.divided == "independent" or self.formula.estimator == "aipw"
 
 
 # ---- read
 
 
 def arm_plans(plan: BiasPlan) -> dict[str, BiasPlan]:
+    """For each of several treatments, the plan of the rows that had it, or that had none."""
     assert isinstance(plan.treatment, Arms)
     assert isinstance(plan.effect, Mapping)
     plan.source.require(treatment=plan.treatment.column)
@@ -252,7 +243,7 @@ def read(plan: BiasPlan, rng: np.random.Generator) -> tuple[Trial, int]:
     if not isinstance(plan.treatment, Arms):
         trial = experiment.read(plan, rng)
         return trial, trial.sample.rows
-    trials = {name: experiment.read(arm, rng) for name, arm in plan.by_arm.items()}
+    trials = {name: experiment.read(arm, rng) for name, arm in arm_plans(plan).items()}
     parts = []
     for i, (name, trial) in enumerate(trials.items()):
         if not all(part.rows.sum(0).all() for part in trial.parts):
@@ -336,12 +327,10 @@ def estimate(trial: Trial, plan: BiasPlan, rng: np.random.Generator) -> tuple[di
 
 
 def _family(part: TrialPart, plan: BiasPlan) -> str:
-    """The columns of the groups of a partition; with several treatments, which of them."""
-    items = part.groups[0].items if part.groups else ()
-    if not isinstance(plan.treatment, Arms) or not items:
-        return " & ".join(name for name, _ in items)
-    (column, arm), *others = items
-    return f"{' & '.join(name for name, _ in others)} ({column}={arm})"
+    arm, items = "", part.groups[0].items if part.groups else ()
+    if isinstance(plan.treatment, Arms) and items:
+        arm, items = f" ({items[0][0]}={items[0][1]})", items[1:]
+    return " & ".join(name for name, _ in items) + arm
 
 
 def _tests(error: Effect, bias: Effect, few: BoolArray, plan: BiasPlan) -> dict[str, FloatArray]:
@@ -477,10 +466,11 @@ def notes(columns: Mapping[str, Any], facts: Mapping[str, Any], plan: BiasPlan) 
 
 
 def unanswered(labels: Sequence[str] | AnyArray, status: Sequence[Status]) -> list[Note]:
-    kinds = [kind for kind in dict.fromkeys(status) if kind is not Status.OK]
-    pairs = list(zip(labels, status, strict=True))
-    named = {kind: tuple(str(label) for label, reason in pairs if reason is kind) for kind in kinds}
-    return [Note("no_effect", groups, {"status": kind.value}) for kind, groups in named.items()]
+    named: dict[Status, list[str]] = {}
+    for label, reason in zip(labels, status, strict=True):
+        named.setdefault(reason, []).append(str(label))
+    named.pop(Status.OK, None)
+    return [Note("no_effect", tuple(groups), {"status": reason.value}) for reason, groups in named.items()]
 
 
 def other_measure(measure: Measure, answered: BoolArray, columns: Mapping[str, Any]) -> list[Note]:

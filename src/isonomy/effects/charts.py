@@ -26,7 +26,6 @@ _TITLES = {
 
 
 def groups(result: TreatmentBiasResult, quantity: Quantity = "bias") -> alt.TopLevelMixin:
-    """Biases or errors by group with their intervals, in the order of the findings; of many, the most notable."""
     choose("quantity", quantity, _TITLES)
     bias = quantity == "bias"
     value = result.disparity if bias else result.estimate
@@ -72,7 +71,6 @@ def _lines(base: alt.Chart, name: str, x: str, y: str, legend: str | None, names
 
 
 def densities(result: CorrectionsResult, quantity: Quantity = "bias") -> alt.TopLevelMixin:
-    """What remains after each strategy, over groups, splits, swaps and replicates (the paper's Figures 1 and 3)."""
     choose("quantity", quantity, _TITLES)
     bias = quantity == "bias"
     curves, scale = (result.bias_density, result.bias_scale) if bias else (result.error_density, result.error_scale)
@@ -92,7 +90,6 @@ def statistics(result: CorrectionsResult) -> alt.TopLevelMixin:
 
 
 def trade(result: PriceResult, quantity: str) -> alt.TopLevelMixin:
-    """Bias left over the change of a quantity with its interval: one point per corrected column, and no correction."""
     choose("quantity", quantity, (*dict.fromkeys(result.metric), "targeted", "curves"))
     lines = [i for i, metric in enumerate(result.metric) if metric == quantity]
     none = np.zeros(1)
@@ -116,7 +113,6 @@ def trade(result: PriceResult, quantity: str) -> alt.TopLevelMixin:
 
 
 def targeted(result: PriceResult) -> alt.TopLevelMixin:
-    """Which share of the targeted people belongs to each group, before the correction and after it."""
     table = result.targeted()
     labels, shares = list(result.labels), np.asarray(table["of_targeted_after"])
     names = ["before correction", *dict.fromkeys(result.candidates)]
@@ -136,7 +132,6 @@ def targeted(result: PriceResult) -> alt.TopLevelMixin:
 
 
 def qini_curves(result: PriceResult) -> alt.TopLevelMixin:
-    """The gain per person (or the profit) over the share of people treated, and that of a random order."""
     curves = result.curves()
     quantity = "profit" if "profit" in curves else "gain"
     names = [str(name) for name in dict.fromkeys(curves["predictions"])]

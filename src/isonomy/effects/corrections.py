@@ -239,11 +239,11 @@ class CorrectionsPlan(Experiment):
     def heldout(self) -> shrinkage.Heldout:
         if isinstance(self.method, shrinkage.Heldout):
             return self.method
-        return shrinkage.Published() if self.published else shrinkage.Heldout()
+        return shrinkage.Published() if self.method == "published" else shrinkage.Heldout()
 
     @property
     def published(self) -> bool:
-        return self.method == "published" or isinstance(self.method, shrinkage.Published)
+        return isinstance(self.heldout, shrinkage.Published)
 
     @property
     def by_rows(self) -> bool:
@@ -285,7 +285,6 @@ def read_arms(plan: CorrectionsPlan, online: shrinkage.Online, rng: np.random.Ge
 
 
 def estimate(trial: Trial, plan: CorrectionsPlan, rng: np.random.Generator) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Columns by strategy, arrays by strategy, run and group, and the facts that notes need."""
     least = _least(trial, plan)
     clustered = isinstance(trial.parts[0].sums, Clustered)
     children = zip(trial.parts, rng.spawn(len(trial.parts)), strict=True)
@@ -330,7 +329,6 @@ def _least(trial: Trial, plan: CorrectionsPlan) -> float:
 
 
 def _errors(trial: Trial, least: float, plan: CorrectionsPlan) -> list[Errors]:
-    """The errors of each part; groups with fewer than ``least`` events have none."""
     experiment.check_measure(trial.parts[0], plan)
     laws = [shrinkage.judged(part.sums, plan.formula, least, part.known) for part in trial.parts]
     return [experiment.large(law, part, plan) for law, part in zip(laws, trial.parts, strict=True)]
@@ -372,7 +370,6 @@ def _pvalues(
     plan: CorrectionsPlan,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """P-values of "no less squared bias than without correction", one per strategy; NaN where nothing was judged."""
     none, clustered, bias = plan.chosen.index("none"), plan.designed, both["bias"]
     decrease = shrinkage.mean_answered(bias[none] ** 2 - bias**2)  # by strategy and run
     if plan.known is not None:
@@ -406,10 +403,7 @@ def _pvalues(
 
 
 def estimate_arms(trials: Mapping[str, Trial], plan: CorrectionsPlan) -> tuple[dict[str, Any], dict[str, Any]]:
-    """As `estimate`, with arms as strategies and a single run: the people of an arm judge its correction.
-
-    Groups are compared if they could be judged in every arm.
-    """
+    """As `estimate`, with arms as strategies and a single run, for the groups that could be judged in every arm."""
     arms = [(trial, _errors(trial, _least(trial, plan), plan)) for trial in trials.values()]
     reasons = [dict(zip(trial.groups, trial.statuses(errors), strict=True)) for trial, errors in arms]
     groups = tuple(dict.fromkeys(group for reason in reasons for group in reason))
@@ -476,8 +470,7 @@ def _evaluate(part: TrialPart, plan: CorrectionsPlan, least: float, rng: np.rand
     """
     halves: list[tuple[IntArray, IntArray]] = []
     for _ in range(plan.heldout.splits):
-        order = rng.permutation(shrinkage.BUCKETS)
-        first, second = np.sort(order[: order.size // 2]), np.sort(order[order.size // 2 :])
+        first, second = np.sort(rng.permutation(shrinkage.BUCKETS).reshape(2, -1))
         halves += [(first, second), (second, first)]
     runs, found = [], []
     for detection, mitigation in tracked(halves, words.PROGRESS, len(halves), bar=plan.heldout.progress):
@@ -517,8 +510,7 @@ def _effects(
 
 
 def _replicates(sets: Halves, plan: CorrectionsPlan, rng: np.random.Generator) -> tuple[ArmMoments, ...]:
-    """Resamples of a half; with an inner split, each of them is divided anew."""
-    parts = len(sets[-2:])
+    parts = len(sets[-2:])  # with an inner split, each resample is divided anew
     return tuple(sets[0].resampled(plan.heldout.resamples, rng, 1 / parts) for _ in range(parts))
 
 
@@ -549,7 +541,6 @@ def _correct(
     least: float,
     rng: np.random.Generator,
 ) -> Iterator[dict[str, FloatArray]]:
-    """What remains on held-out rows, strategy by strategy; all strategies see the same replicates."""
     moments = tuple(part.moments() for part in sets)
     held = shrinkage.judged(sets[0], plan.formula, least)
     replicates = _replicates(sets, plan, rng)
@@ -589,10 +580,7 @@ def _correct(
 
 
 def decide(columns: Mapping[str, Any], plan: CorrectionsPlan) -> dict[str, Any]:
-    """Which corrections were shown to leave less bias, adjusted for one another. No verdict is given on the model.
-
-    ``best`` is the strategy that left least, among those shown to leave less; among all, if none was.
-    """
+    """Which corrections were shown to leave less bias, and the ``best`` of these, or of all if none was."""
     names = columns["strategies"]
     pvalue = weighted_holm(
         columns["pvalue"], np.array([max(len(names) - 2, 1) if name == shrinkage.DEFAULT else 1 for name in names])
@@ -675,9 +663,7 @@ class CorrectionsResult(Evidence):
 
     def headline(self) -> str:
         """Whether less bias was shown to be left."""
-        if not self.answered and len(self.strategies) > 1:
-            return Evidence.headline(self)
-        return words.less(self)
+        return words.less(self) if self.answered or len(self.strategies) == 1 else Evidence.headline(self)
 
     def findings(self) -> tuple[str, ...]:
         """What is recommended, then one sentence per strategy, the best first."""

@@ -211,10 +211,9 @@ class EffectCorrector(Renamed, TransformerMixin, BaseEstimator):
         fresh = open_source(table).fresh
 
         def column(role: str, name: Column | None) -> str | None:
-            if name is None:
-                return None
-            table[fresh(role)] = _values(X, name, role.partition("[")[0])
-            return fresh(role)
+            if name is not None:
+                table[fresh(role)] = _values(X, name, role.partition("[")[0])
+            return None if name is None else fresh(role)
 
         effect, treatment = column("effect", self.effect), column("treatment", self.treatment if observes else None)
         measure, estimator = self.measure, self.estimator
@@ -323,7 +322,6 @@ def _values(X: object, column: Column | None, argument: str) -> object:
 
 
 def _with_treatment(X: object, treatment: Column, arm: int) -> object:
-    """The same rows, all of them treated or all of them not."""
     frame = eager(X)
     if frame is None:
         array = np.array(X)
@@ -366,7 +364,7 @@ def predicted_effects(
         What is wanted: a ratio (1 is no effect) or a difference; the same as in `treatment_bias`.
     gives : {"relative", "difference"}, default "difference"
         What a single model predicts. A pair of models gives either.
-    baseline : array_like or model, optional
+    baseline : array_like, optional
         Predicted outcome without treatment for each row: turns a difference into a ratio, 1 + difference / baseline,
         and back.
     column : int, optional
@@ -396,7 +394,7 @@ def predicted_effects(
             if value is not None:
                 raise UsageError(f"{name}: outcome models give any effect by themselves; leave it out.")
         rows = (X, X) if treatment is None else (_with_treatment(X, treatment, arm) for arm in (0, 1))
-        before, after = (_outcome(part, row, column, "model") for part, row in zip(pair, rows, strict=True))
+        before, after = (_outcome(part, row, column) for part, row in zip(pair, rows, strict=True))
         effect = after - before if measure == "difference" else _divide(after, before)
     else:
         method: Callable[[object], npt.ArrayLike] | None = getattr(model, "effect", getattr(model, "predict", None))
@@ -409,7 +407,13 @@ def predicted_effects(
                     f"baseline: the model predicts a {given} effect, and a {measure} effect needs the outcome without "
                     f"treatment. Give it, or use measure={given!r} here and in the audit."
                 )
-            level = _outcome(baseline, X, None, "baseline")
+            try:
+                level = np.asarray(baseline, dtype=float)
+            except (TypeError, ValueError):
+                kind = type(baseline).__name__
+                raise UsageError(
+                    f"baseline: {kind} is not an array of numbers; give those a model predicts, as in model.predict(X)."
+                ) from None
             if level.shape != effect.shape:
                 raise UsageError(f"baseline: {level.size} values for {effect.size} rows.")
             effect = 1 + _divide(effect, level) if measure == "relative" else (effect - 1) * level
@@ -418,20 +422,13 @@ def predicted_effects(
     return effect
 
 
-def _outcome(model: Any, X: object, column: int | None, argument: str) -> FloatArray:
-    """Predicted mean outcomes: the probability of the last class, the prediction, or the numbers themselves."""
+def _outcome(model: Any, X: object, column: int | None) -> FloatArray:
+    """Predicted mean outcomes: the probability of the last class, or the prediction."""
     if hasattr(model, "predict_proba"):
         return np.asarray(model.predict_proba(X), dtype=float)[:, -1]
     if hasattr(model, "predict"):
         return _single(np.asarray(model.predict(X), dtype=float), column)
-    array = argument == "baseline"
-    try:
-        if array:
-            return np.asarray(model, dtype=float)
-    except (TypeError, ValueError):
-        pass
-    neither = f"{type(model).__name__} has neither predict_proba(X) nor predict(X)"
-    raise UsageError(f"{argument}: {neither}{' and is not an array of numbers' if array else ''}.")
+    raise UsageError(f"model: {type(model).__name__} has neither predict_proba(X) nor predict(X).")
 
 
 def _single(predicted: FloatArray, column: int | None) -> FloatArray:

@@ -1,9 +1,7 @@
 """The rows of a randomized experiment with predicted effects: the plan of a question, and sums by group.
 
-Every question about effects, and the corrector, reads an experiment in the same way: one grouped pass over the table,
-on its own engine, or rows in memory where they are needed. Rows are needed for AIPW (outcome models are fitted to
-them), for the bootstrap over rows, for weights, clusters, propensities and strata, and for random splits of lines that
-stand for several rows.
+An experiment is read in one grouped pass on the table's own engine, or as rows in memory: for AIPW, for the bootstrap
+over rows, for weights, clusters, propensities and strata, and for random splits of lines that stand for several rows.
 """
 
 from __future__ import annotations
@@ -19,17 +17,10 @@ import numpy as np
 from scipy import special
 
 from isonomy.effects.estimators import collapse
-from isonomy.effects.estimators.collapse import (
-    AnyMeasure,
-    ArmMeans,
-    Estimator,
-    Formula,
-    Measure,
-    Relative,
-)
+from isonomy.effects.estimators.collapse import AnyMeasure, ArmMeans, Estimator, Formula, Measure, Relative
 from isonomy.effects.estimators.errors import Errors, all_groups, errors_of, under_design
 from isonomy.effects.estimators.moments import TREATED, Bootstrap, Clustered, ExperimentRows, Sums, product, products
-from isonomy.errors import DataError, MissingRole, UsageError
+from isonomy.errors import DataError, MissingRole, UsageError, near
 from isonomy.frames import Design, Group, Grouping, Groups, Partition, Request, Sample
 from isonomy.frames.expressions import Expression, either, number
 from isonomy.inference.designs import DesignEffect
@@ -82,10 +73,10 @@ class Experiment(Plan):
             try:
                 effect, se = (float(value) for value in pair)
             except (TypeError, ValueError):
-                raise UsageError(f"observed_effects: {label} has {pair!r}; give (effect, standard error).") from None
+                effect = se = np.nan
             if not (np.isfinite(effect) and np.isfinite(se) and se >= 0):
                 raise UsageError(
-                    f"observed_effects: {label} has {pair!r}; give a finite effect and a standard error >= 0."
+                    f"observed_effects: {label} has {pair!r}; give a finite effect and its standard error, at least 0."
                 )
         self.source.require(
             **{role: getattr(self, role) for role in ("effect", "treatment", "outcome", "propensity")},
@@ -136,7 +127,6 @@ class Experiment(Plan):
 
     @property
     def means(self) -> ArmMeans:
-        """The options of arm means: the defaults with another estimator."""
         return self.estimator if isinstance(self.estimator, ArmMeans) else ArmMeans()
 
     @property
@@ -145,7 +135,6 @@ class Experiment(Plan):
 
     @property
     def known(self) -> Mapping[str, tuple[float, float]] | None:
-        """Effects with their standard errors that the caller gives."""
         observed = self.means.observed_effects
         return observed if isinstance(observed, Mapping) else None
 
@@ -175,7 +164,6 @@ class Experiment(Plan):
 
     @property
     def bootstrap(self) -> Bootstrap | None:
-        """The bootstrap that standard errors come from; None if they come from influence functions."""
         return self.method if isinstance(self.method, Bootstrap) else None
 
     @property
@@ -189,10 +177,7 @@ class Experiment(Plan):
 
     @property
     def of_counts(self) -> bool:
-        """Whether the law of the counts of a 0/1 outcome can be used: the error is a function of arm means alone.
-
-        A bootstrap does not replace it: resamples of few counts contain no more information than the counts.
-        """
+        """Whether the law of the counts of a 0/1 outcome can be used: the error is a function of arm means alone."""
         formula = self.formula
         plain = self.means.observed_effects is None and not self.designed
         default = (formula.estimator, formula.rest) == ("arm_means", "standardized")
@@ -215,32 +200,29 @@ class Experiment(Plan):
         )
 
     @property
+    def relative(self) -> Relative:
+        return self.measure if isinstance(self.measure, Relative) else Relative()
+
+    @property
     def baseline_column(self) -> str | None:
-        """The column with the predicted outcome without treatment."""
-        return cast("str | None", self.measure.baseline) if isinstance(self.measure, Relative) else None
+        return cast("str | None", self.relative.baseline)
 
     def _collapse(self, measure: Measure) -> collapse.CollapseName:
         if measure == "difference":
             return "average"
-        named = self.measure.collapse if isinstance(self.measure, Relative) else None
-        if not self.observes:
-            if self.baseline_column is None:
-                raise MissingRole(
-                    "baseline: without outcomes, relative effects are weighted by the predicted outcome without "
-                    'treatment; name its column, as in measure=iso.relative(baseline="..."), or use '
-                    'measure="difference".'
-                )
-            if named not in (None, "normalized", "average"):
-                raise MissingRole(
-                    f'collapse: {named!r} uses outcomes; without treatment and outcome use "normalized" or "average".'
-                )
-            return named or "normalized"
+        named = self.relative.collapse
         published: collapse.CollapseName = "positives" if self.baseline_column is None else "weighted"
-        name = named or (published if self.published else "control_outcome")
-        weighted = "h" in collapse.COLLAPSES[name][0]
+        default: collapse.CollapseName = published if self.published else "control_outcome"
+        name = named or (default if self.observes else "normalized")
+        weighted = not self.observes or "h" in collapse.COLLAPSES[name][0]
+        if not self.observes and name not in ("normalized", "average"):
+            raise MissingRole(
+                f'collapse: {name!r} uses outcomes; without treatment and outcome use "normalized" or "average".'
+            )
         if weighted and self.baseline_column is None:
             raise MissingRole(
-                f"baseline: collapse={name!r} weights by the predicted outcome without treatment; name its column."
+                f"baseline: relative effects with collapse={name!r} are weighted by the predicted outcome without "
+                'treatment; name its column, as in measure=iso.relative(baseline="..."), or use measure="difference".'
             )
         if not weighted and self.baseline_column is not None:
             raise UsageError(
@@ -301,24 +283,20 @@ class Experiment(Plan):
 class TrialPart:
     """One partition of the rows: its named groups, and sums whose last group may be everybody else.
 
-    ``members`` has a number for the people of each group, equal for the same people; ``rows`` counts rows by group and
-    arm; ``known`` has the effects that the caller gives, with their standard errors. Where rows have weights, clusters,
-    propensities or strata, sums are of masses (and `Clustered` if buckets are of whole clusters), and ``lines`` has the
-    rows of this partition with its design.
+    Where rows have weights, clusters, propensities or strata, sums are of masses (`Clustered` if buckets are of whole
+    clusters), and ``lines`` has the rows with their design.
     """
 
     groups: tuple[Group, ...]
     sums: Sums
-    members: IntArray
-    rows: FloatArray
-    known: FloatArray | None = None
+    members: IntArray  # a number for the people of each group, equal for the same people
+    rows: FloatArray  # by group and arm
+    known: FloatArray | None = None  # effects that the caller gives, with their standard errors
     lines: ExperimentRows | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
-    """What the rows of an experiment say, partition by partition; ``lines``: the rows, where they are in memory."""
-
     sample: Sample
     parts: tuple[TrialPart, ...]
     lines: ExperimentRows | None = None
@@ -351,14 +329,10 @@ class Trial:
         return np.concatenate([array[..., : len(part.groups)] for array, part in pairs], axis=-1)
 
     def statuses(self, errors: Sequence[Errors]) -> list[Status]:
-        pairs = zip(errors, self.parts, strict=True)
-        return [status for error, part in pairs for status in error.status[: len(part.groups)]]
+        return self.joined([np.array(error.status, dtype=object) for error in errors]).tolist()
 
     def hypotheses(self, in_rest: Sequence[BoolArray]) -> IntArray:
-        """A number for the bias of each group, equal for groups compared with the same people or with each other.
-
-        ``in_rest``: for each partition, the groups that take part in the rest of others.
-        """
+        """A number for the bias of each group, equal for groups compared with the same people or with each other."""
         pairs = []
         for part, used in zip(self.parts, in_rest, strict=True):
             others = np.where(used, part.members, 0)
@@ -368,10 +342,7 @@ class Trial:
 
 
 def read(plan: Experiment, rng: np.random.Generator, buckets: int = 0) -> Trial:
-    """Sums of every partition, with the rows, or whole clusters, spread at random over equal ``buckets``, if any.
-
-    There are two buckets where predicted and observed effects come from different rows.
-    """
+    """Sums of every partition, with rows (or whole clusters) spread at random over equal ``buckets``, if any."""
     if plan.designed or (buckets and plan.by_rows):
         return _read_designed(plan, buckets, rng)
     spread = buckets or (2 if plan.divided == INDEPENDENT else 0)
@@ -505,20 +476,33 @@ def trial_of(sample: Sample, sums: Sequence[Sums], plan: Experiment, lines: Expe
     # Squares of unions are not sums of squares: a rest of several groups differs from one group of the same people.
     there = np.ones(sample.size) if sample.count is None else sample.count
     numbers = np.where(there > 0, np.random.default_rng(0).integers(1, 2**62, size=there.size), 0)
-    parts = []
+    parts, given = [], dict[object, tuple[float, float]](plan.known or {})
+    unknown, labels = dict.fromkeys(given), []
     for added, partition in zip(sums, sample.partitions, strict=True):
         codes, groups = _group_codes(partition)
         total = np.zeros(groups, dtype=np.int64)
         np.add.at(total, codes, numbers)
-        known = None
-        if plan.known is not None:  # everybody else (the last, unnamed group) has no effect
-            known, given = np.full((groups, 2), np.nan), dict[object, tuple[float, float]](plan.known)
-            for i, group in enumerate(partition.groups):
-                values = [value for _, value in group.items] if len(group.items) == 1 else []
-                names = (group.label, *values, *map(str, values))
-                known[i] = next((given[name] for name in names if name in given), (np.nan, np.nan))
-        part = TrialPart(groups=partition.groups, sums=added, members=total * total, rows=added.counts.n, known=known)
+        known = np.full((groups, 2), np.nan)  # everybody else (the last, unnamed group) has no effect
+        for i, group in enumerate(partition.groups if given else ()):
+            values = [value for _, value in group.items] if len(group.items) == 1 else []
+            for name in (*map(str, values), *values, group.label):
+                if name in given:
+                    known[i] = given[name]
+                    unknown.pop(name, None)
+            labels.append(group.label)
+        part = TrialPart(
+            groups=partition.groups,
+            sums=added,
+            members=total * total,
+            rows=added.counts.n,
+            known=None if plan.known is None else known,
+        )
         parts.append(part)
+    for name in unknown:
+        raise UsageError(
+            f"observed_effects: there is no group {name!r}; leave it out, or give its name in the data."
+            f"{near(str(name), labels)} Groups: {', '.join(labels[:20])}."
+        )
     return Trial(sample, tuple(parts), lines)
 
 
@@ -538,10 +522,7 @@ Numbers = TypeVar("Numbers", nw.Expr, IntArray)
 
 
 def _hashed(row: Numbers, rng: np.random.Generator, buckets: int) -> Numbers:
-    """A random bucket from a row's number, by arithmetic that is equal on every engine.
-
-    Two rounds of a random line and a square modulo a prime; every product fits 64 bits.
-    """
+    """A random bucket from a row's number, by arithmetic in 64 bits that is equal on every engine."""
     a, b, c, d, e, f = (int(number) for number in rng.integers(1, _PRIME, size=6))
     mixed = (row % _PRIME * a + b) % _PRIME
     mixed = (mixed * mixed + c) % _PRIME
@@ -592,14 +573,13 @@ def large(errors: Errors, part: TrialPart, plan: Experiment) -> Errors:
 def designed_errors(
     errors: Sequence[Errors], trial: Trial, plan: Experiment
 ) -> tuple[list[Errors], DesignEffect | None]:
-    """Errors under the law of the design, if there is one, and the design effects of each group's bias."""
     if not plan.designed:
         return list(errors), None
     designed, effects = [], []
-    for error, part in zip(errors, trial.parts, strict=True):
+    for plain, part in zip(errors, trial.parts, strict=True):
         assert part.lines is not None
         moments = part.sums.moments()
-        error, totals = under_design(error, part.lines, plan.formula, moments)
+        error, totals = under_design(plain, part.lines, plan.formula, moments)
         designed.append(error)
         with np.errstate(divide="ignore", invalid="ignore"):
             effect = error.design_effect * part.rows.sum(-1) / moments.n.sum(-1)  # compared with rows of weight 1

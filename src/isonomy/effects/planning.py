@@ -11,15 +11,7 @@ import numpy as np
 
 from isonomy.effects.bias import TreatmentBiasResult
 from isonomy.effects.estimators.collapse import NamedMeasure
-from isonomy.effects.estimators.shrinkage import (
-    STRATEGIES,
-    Custom,
-    Detected,
-    Loss,
-    correction,
-    name_of,
-    strategies_of,
-)
+from isonomy.effects.estimators.shrinkage import STRATEGIES, Custom, Detected, Loss, correction, name_of, strategies_of
 from isonomy.errors import UsageError, choose
 from isonomy.frames.expressions import LARGEST
 from isonomy.inference.effect import Wald
@@ -101,7 +93,6 @@ def correction_risk(
 
 
 def _normal_grid(step: float) -> tuple[FloatArray, FloatArray]:
-    """Midpoints of intervals of this width, and their probabilities under the standard normal law."""
     grid = np.arange(-9, 9, step) + step / 2
     return grid, np.exp(-(grid**2) / 2) * (step / np.sqrt(2 * np.pi))
 
@@ -227,10 +218,8 @@ def _sizes_from_pilot(bias: float, pilot: TreatmentBiasResult, alpha: float, pow
 
 
 def _labels(experiment: Planned) -> list[str]:
-    named, groups = (
-        [list(r) for r in (experiment.baseline, experiment.effect) if isinstance(r, Mapping)],
-        experiment.groups,
-    )
+    groups = experiment.groups
+    named = [list(rate) for rate in (experiment.baseline, experiment.effect) if isinstance(rate, Mapping)]
     if named and (set(named[0]) != set(named[-1]) or groups not in (None, len(named[0]))):
         raise UsageError(
             "baseline, effect, groups: they name different groups; name the same ones, or leave out groups."

@@ -236,10 +236,14 @@ def read(plan: PricePlan) -> tuple[Sample, list[Trial]]:
 
 
 def estimate(sample: Sample, trials: Sequence[Trial], plan: PricePlan) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Every quantity of every column with its change on the same rows, one line each; and the facts for notes."""
     first = trials[0]
     assert first.lines is not None
     lines = first.lines
+
+    def by_group(values: FloatArray) -> FloatArray:
+        return first.joined([np.bincount(codes, lines.weight * values, groups) for codes, groups in lines.groups])
+
+    people = by_group(np.ones(sample.size))
     if plan.propensity is None:
         p = np.full(sample.size, float(np.average(lines.arm, weights=lines.weight)))
     else:
@@ -266,7 +270,7 @@ def estimate(sample: Sample, trials: Sequence[Trial], plan: PricePlan) -> tuple[
         ranks = _ranks(rank_by, lines.weight)
         policies = [treated_shares(*ranks, budget) for budget in budgets]
         gains.append([np.average(transformed * treated, weights=lines.weight) for treated in policies])
-        targeted.append([first.joined(_by_group(treated, trial)) for treated in policies])
+        targeted.append([by_group(treated) / np.maximum(people, 1e-300) for treated in policies])
         errors = [errors_of(part.sums.moments(), plan.formula) for part in trial.parts]
         errors, _ = experiment.designed_errors(errors, trial, plan)
         # The root mean square of the biases of all groups, without their sampling error.
@@ -290,7 +294,7 @@ def estimate(sample: Sample, trials: Sequence[Trial], plan: PricePlan) -> tuple[
         "groups": first.groups,
         "status": (Status.OK,) * len(first.groups),
         "n": first.joined([part.rows.sum(-1) for part in first.parts]),
-        "share": first.joined(_by_group(np.ones(sample.size), first, share=True)),
+        "share": people / lines.weight.sum(),
         "budgets": budgets,
         "gain": np.array(gains),
         "targeted_share": np.array(targeted),
@@ -340,19 +344,7 @@ def qini(transformed: FloatArray, rank_by: FloatArray, weight: FloatArray) -> Sc
 
 
 def treated_shares(codes: IntArray, share: FloatArray, budget: float) -> FloatArray:
-    """The chance of each row to be among the ``budget`` share ranked highest, with ties at random."""
     return np.clip((budget - 1 + np.cumsum(share)) / share, 0.0, 1.0)[codes]
-
-
-def _by_group(treated: FloatArray, trial: Trial, *, share: bool = False) -> list[FloatArray]:
-    """The treated share of each group of every partition; with ``share``, as a share of everybody."""
-    assert trial.lines is not None
-    totals = []
-    mass = trial.lines.weight
-    for codes, groups in trial.lines.groups:
-        size = np.bincount(codes, mass, groups)
-        totals.append(np.bincount(codes, mass * treated, groups) / (mass.sum() if share else np.maximum(size, 1e-300)))
-    return totals
 
 
 def policy_value(transformed: FloatArray, rank_by: FloatArray, weight: FloatArray, budget: float) -> Score:
@@ -376,7 +368,6 @@ def _ranks(values: FloatArray, weight: FloatArray) -> tuple[IntArray, FloatArray
 
 
 def standard_error(influence: FloatArray, weight: FloatArray) -> FloatArray:
-    """The standard error of a mean with this influence (last axis), where lines stand for ``weight`` rows."""
     total = float(weight.sum())
     return np.sqrt((weight * influence**2).sum(-1) / max(total - 1, 1) / total)
 
@@ -385,10 +376,7 @@ def standard_error(influence: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 def decide(columns: Mapping[str, Any], plan: PricePlan) -> dict[str, Any]:
-    """Which changes were shown, adjusted for all of them. There is no verdict on the model.
-
-    A change of the profit is one of the policy value in other units: the same hypothesis, which counts once.
-    """
+    """Which changes were shown, adjusted for all; one of the profit is that of the policy value in other units."""
     metric, pvalue = np.array(columns["metric"]), columns["pvalue"].copy()
     pvalue[metric != "profit"] = adjust(pvalue[metric != "profit"], "holm")
     if "profit" in metric:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -162,18 +162,16 @@ REASONS: Mapping[str, str] = {
 }
 # Why a group needs a number of events: for the law of counts, or for means that must be nearly normal.
 _EVENTS = "fewer than {} events (or rows without the event) are expected in an arm"
+_NO_TEST = "with this number of groups, no test could distinguish such a group from chance."
 _TOO_FEW: Mapping[str, tuple[str, str]] = {
-    "counts": (_EVENTS, "with this number of groups, no test could distinguish such a group from chance."),
+    "counts": (_EVENTS, _NO_TEST),
     "normal": (
         _EVENTS,
         "with these options, tests require means that are nearly normal, which takes this many events for this many "
         "groups. Fewer are enough with the default estimator, collapse and rest, if effects are observed in all rows, "
         "without weights and clusters.",
     ),
-    "skewed": (
-        "the outcomes are so skewed that they carry the information of fewer than {} events",
-        "with this number of groups, no test could distinguish such a group from chance.",
-    ),
+    "skewed": ("the outcomes are so skewed that they carry the information of fewer than {} events", _NO_TEST),
 }
 
 
@@ -186,15 +184,12 @@ def _too_few_events(note: Note) -> str:
     )
 
 
-def _like(observed: str, other: str, advice: str) -> Callable[[Note], str]:
-    def sentence(note: Note) -> str:
-        predicted, seen = (phrases.number(note.values[name]) for name in ("predicted", "observed"))
-        return (
-            f"Predicted effects average {predicted}, while the observed {observed} average {seen}: the predictions "
-            f"look like {other}. {advice}"
-        )
-
-    return sentence
+def _like(note: Note, observed: str, other: str, advice: str) -> str:
+    predicted, seen = (phrases.number(note.values[name]) for name in ("predicted", "observed"))
+    return (
+        f"Predicted effects average {predicted}, while the observed {observed} average {seen}: the predictions look "
+        f"like {other}. {advice}"
+    )
 
 
 # What a collapse of relative effects assumes.
@@ -221,12 +216,14 @@ register(
             f"{phrases.share(note.values['share'])} of the resamples of some group had an empty arm or a control mean "
             "of zero and were left out."
         ),
-        "like_differences": _like(
+        "like_differences": lambda note: _like(
+            note,
             "ratios",
             "differences",
             'A relative effect is a ratio, and 1 means no effect. For differences, choose the measure "difference".',
         ),
-        "like_ratios": _like(
+        "like_ratios": lambda note: _like(
+            note,
             "differences",
             "ratios",
             'A difference of shares is below 1, and 0 means no effect. For ratios, choose the measure "relative".',
@@ -339,8 +336,8 @@ STRATEGIES: Mapping[str, str] = {
 
 
 def _explained(strategy: str) -> str:
-    name, meaning = strategy.replace("_", " "), STRATEGIES.get(strategy, "")
-    return f'"{name}" ({meaning})' if meaning else f'"{name}"'
+    meaning = f" ({STRATEGIES[strategy]})" if strategy in STRATEGIES else ""
+    return f'"{strategy.replace("_", " ")}"{meaning}'
 
 
 def recommendation(r: CorrectionsResult) -> str:
@@ -416,7 +413,6 @@ def trade(r: PriceResult, i: int) -> str:
 
 
 def targeting(r: PriceResult, candidate: str) -> list[str]:
-    """Who is targeted at the budget, before and after: the groups whose share changes most."""
     table = r.targeted()
     before, after = (np.asarray(table[name]) for name in ("of_targeted_before", "of_targeted_after"))
     lines = [i for i, name in enumerate(table["candidate"]) if name == candidate and np.isfinite(before[i] + after[i])]

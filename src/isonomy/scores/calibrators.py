@@ -32,7 +32,7 @@ from isonomy.scores.smoothing.targets import Direction, Target
 from isonomy.scores.thresholds import Change, ThresholdsPlan, decide, estimate, read
 
 Size = Annotated[float, Number(least=0)]
-Named = Mapping[str, Hashable] | Mapping[int, Hashable] | Sequence[Hashable]  # a group, by column or in their order
+Named = Mapping[str, Hashable] | Mapping[int, Hashable]  # a group: the value of each column
 # Options a method does not read, with their defaults: another value is refused rather than ignored.
 _UNUSED: dict[Calibration, dict[str, object]] = {
     "binning": {"bandwidth": None},
@@ -65,16 +65,12 @@ class GroupEstimator(Renamed):
         return estimators.target(y)
 
     def _same_length(self, y: FloatArray, columns: Columns) -> None:
-        if len(y) != len(columns.numbers):
-            raise UsageError(
-                f"y: {len(y)} rows for {len(columns.numbers)} rows of X (inconsistent numbers of samples)."
-            )
+        rows = len(columns.numbers)
+        if len(y) != rows:
+            raise UsageError(f"y: {len(y)} rows for {rows} rows of X (inconsistent numbers of samples).")
 
     def _fit_groups(self, columns: Columns, vote: Votes, fit: Callable[[IntArray], Map]) -> None:
-        """Fit the function of everybody, and that of each group with at least ``min_size`` votes.
-
-        ``fit`` returns the function of the rows with these numbers; rows without a vote are left out.
-        """
+        """Fit the function of everybody, and that of each group with at least ``min_size`` votes."""
         counted = vote.weighted > 0
         if not counted.any():
             raise ValueError("sample_weight: every weight is zero; nothing is left to fit.")
@@ -92,12 +88,10 @@ class GroupEstimator(Renamed):
         unknown = [key for key in columns.keys if key not in set(self.groups_)]
         if unknown:
             warnings.warn(words.unseen_groups(unknown, "pooled"), UserWarning, stacklevel=3)
-        members = [columns.group == number for number in range(len(columns.keys))]
-        functions = [self.calibrators_.get(key, self.pooled_) for key in columns.keys]
-        parts = [function(scores[rows]) for function, rows in zip(functions, members, strict=True)]
-        predicted = np.empty((len(scores), *parts[0].shape[1:])) if parts else np.empty(0)
-        for rows, part in zip(members, parts, strict=True):
-            predicted[rows] = part
+        predicted = np.empty(scores.shape)
+        for number, key in enumerate(columns.keys):
+            rows = columns.group == number
+            predicted[rows] = self.calibrators_.get(key, self.pooled_)(scores[rows])
         return predicted
 
     def __sklearn_tags__(self) -> Tags:
@@ -123,9 +117,7 @@ class ScoredByModel(GroupEstimator):
             return self._columns(X, (self.score_column,), reset=reset)
         refuse_unfit(self.estimator, "classifier or regressor")
         if self.score_column != 0:
-            raise UsageError(
-                f"score_column: {self.score_column!r} has no effect with an estimator, which makes scores."
-            )
+            raise UsageError(f"score_column: {self.score_column!r} has no effect with an estimator.")
         columns, frame = self._columns(X, (), reset=reset), eager(X)
         people = [column for column in (self.user, getattr(self, "cluster", None)) if column is not None]
         taken = estimators.known_columns(self, X, (*as_tuple(self.groups), *people))
@@ -163,7 +155,6 @@ class ScoredByModel(GroupEstimator):
 
 
 def response_of(estimator: object) -> str:
-    """The method with which an estimator scores rows."""
     return next(name for name in ("predict_proba", "decision_function", "predict") if hasattr(estimator, name))
 
 
@@ -203,9 +194,9 @@ class GroupCalibrator(ScoredByModel, TransformerMixin, RegressorMixin, BaseEstim
     monotone : bool, default False
         Whether calibrated scores must not fall as the score rises. ("isotonic" always ensures this; a falling "platt"
         curve is replaced by the group's mean outcome.)
-    onto : mapping or tuple, optional
-        A group, such as ``{"sex": "Male"}`` or a tuple of values of ``groups``: other groups' scores are mapped onto
-        its score scale instead of onto outcomes. Its own scores do not change.
+    onto : mapping, optional
+        A group, such as ``{"sex": "Male"}``: other groups' scores are mapped onto its score scale instead of onto
+        outcomes. Its own scores do not change.
     min_size : int, default 50
         A group with fewer users (rows) than this, or not seen in fit, gets the calibrator of everybody together.
     estimator : classifier or regressor, optional
@@ -290,7 +281,11 @@ class GroupCalibrator(ScoredByModel, TransformerMixin, RegressorMixin, BaseEstim
             axis = axis.focused_on(score[counted], vote.weighted[counted])
         self._fit_groups(columns, vote, lambda rows: fit_map(score[rows], outcome[rows], vote.among(rows), axis, self))
         if self.onto is not None:
-            target = self._target(self.onto)
+            wanted: Mapping[Any, Hashable] = self.onto
+            target = tuple(wanted.get(name) for name in as_tuple(self.groups))
+            if len(wanted) != len(target) or target not in self.calibrators_:
+                known = list(self.calibrators_)[:20]
+                raise UsageError(f"onto: no calibrated group {self.onto!r}; the groups by {self.groups!r}: {known}.")
             mapped = onto(self.calibrators_[target], score[counted], vote.weighted[counted], axis)
             self.pooled_ = mapped(self.pooled_)
             self.calibrators_ = {k: identity if k == target else mapped(m) for k, m in self.calibrators_.items()}
@@ -313,22 +308,6 @@ class GroupCalibrator(ScoredByModel, TransformerMixin, RegressorMixin, BaseEstim
         """The name of the column that `transform` makes."""
         check_is_fitted(self)
         return np.array(["calibrated_score"], dtype=object)
-
-    def _target(self, wanted: Named) -> Key:
-        names = as_tuple(self.groups)
-        if isinstance(wanted, Mapping):
-            values: dict[Column, Hashable] = dict(wanted.items())
-            if set(values) != set(names):
-                raise UsageError(f"onto: {wanted!r}; give a value for each of the group columns {list(names)}.")
-            wanted = [values[name] for name in names]
-        key = tuple(wanted)
-        try:
-            known = key in self.calibrators_
-        except TypeError:  # a list or a mapping among the values
-            known = False
-        if not known:
-            raise UsageError(f"onto: no calibrated group {self.onto!r}; groups: {list(self.calibrators_)[:20]}.")
-        return key
 
 
 # ---- several scores
@@ -460,14 +439,13 @@ class MultiObjectiveCalibrator(GroupEstimator, TransformerMixin, MultiOutputMixi
         return self.transform(X) @ chosen
 
     def _score_columns(self, X: object, outcomes: int) -> tuple[Column, ...]:
-        """The score columns; by default the first that are neither group nor user."""
-        names = getattr(eager(X), "columns", None)  # a lazy table is refused before its columns are read
+        frame = eager(X)  # a lazy table is refused before its columns are read
         if self.scores is not None:
             return as_tuple(self.scores)
         shape: tuple[int, ...] = getattr(X, "shape", ())
-        width = len(names) if names is not None else shape[1] if len(shape) == 2 else outcomes
-        taken = {*as_tuple(self.groups), *(() if self.user is None else (self.user,))}
-        free = [k for k in range(width) if k not in taken and (names is None or names[k] not in taken)]
+        names = frame.columns if frame is not None else range(shape[1] if len(shape) == 2 else outcomes)
+        width, taken = len(names), {*as_tuple(self.groups), self.user}
+        free = [k for k in range(width) if k not in taken and names[k] not in taken]
         if width and len(free) < outcomes:
             raise UsageError(
                 f"scores: {outcomes} outcomes need as many score columns; X has {len(free)} that are free "
@@ -568,13 +546,11 @@ class GroupThresholds(ScoredByModel, BaseEstimator):
             raise UsageError("groups: none given; name the columns of X that say which group a row belongs to.")
         rows = self._scored(X, y, sample_weight, reset=True)
         table: dict[str, object] = {"score": rows.numbers[:, 0], "group": rows.group}
-        if rows.user is not None:
-            table["user"] = rows.user
+        table |= {} if rows.user is None else {"user": rows.user}
         if self.cluster is not None:
             frame = eager(X)
-            table["cluster"] = estimators.user_codes(
-                estimators.column_of(np.asarray(X) if frame is None else frame, self.cluster, "cluster"), "cluster"
-            )
+            values = estimators.column_of(np.asarray(X) if frame is None else frame, self.cluster, "cluster")
+            table["cluster"] = estimators.user_codes(values, "cluster")
         if y is not None or self.target != "selection_rate":
             outcome = outcomes(np.asarray(self._required(y)).ravel())
             self._same_length(outcome, rows)
@@ -665,8 +641,5 @@ def split_users(user: object, *, held_out: Fraction = 0.5, rng: Seeded = None) -
     size = int(codes.max()) + 1 if codes.size else 0
     if size < 2:
         raise UsageError("user: a split needs at least two users.")
-    generator = resolve(rng)
-    chosen = np.zeros(size, dtype=bool)
     many = min(max(1, round(held_out * size)), size - 1)
-    chosen[generator.permutation(size)[:many]] = True
-    return chosen[codes]
+    return np.isin(codes, resolve(rng).permutation(size)[:many])

@@ -31,7 +31,6 @@ def parity(result: ParityResult) -> alt.TopLevelMixin:
 
 
 def _curves(result: ParityResult, table: str) -> Panel:
-    """Expected outcome by score and group, with pointwise intervals; the diagonal if scores lie in [0, 1]."""
     groups, grid = result.by_group(table), np.unique(result.score[result.lines_of(table)])
     numbers = {
         name: np.stack([columns[key] for columns in groups.values()])
@@ -125,7 +124,6 @@ def marginal(result: MarginalResult) -> alt.TopLevelMixin:
 
 
 def thresholds(result: ThresholdsResult) -> alt.TopLevelMixin:
-    """Each group's threshold and its metrics there, before and after, with the interval of the new threshold."""
     panels = [_moves(result, k) for k in range(len(result.metrics))]
     return theme.finish(alt.hconcat(*panels) if len(panels) > 1 else panels[0])
 

@@ -160,8 +160,6 @@ def composite_parity(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CompositePlan(OrderedPlan):
-    """The call, and what follows from it and the schema. Rows are read once for all weights, in a separate pass."""
-
     outcomes: str | Sequence[str]
     scores: str | Sequence[str]
     weights: Sequence[float] | None
@@ -236,7 +234,6 @@ def read(plan: CompositePlan) -> tuple[list[list[VoteMoments]], RowVotes]:
 
 
 def both_columns(votes: RowVotes, plan: CompositePlan) -> FloatArray:
-    """The scores and the outcomes of all rows: (2, rows, scores)."""
     size = range(len(plan.columns[1]))
     return np.array([np.column_stack([votes.numbers[f"{part}[{k}]"] for k in size]) for part in ("scores", "outcomes")])
 
@@ -247,7 +244,6 @@ def both_columns(votes: RowVotes, plan: CompositePlan) -> FloatArray:
 def estimate(
     tables: Sequence[Sequence[VoteMoments]], plan: CompositePlan, rng: np.random.Generator
 ) -> tuple[dict[str, Any], list[Reversal]]:
-    """Every pair of groups of each table, under all weights; ``pair_pvalue`` is for all weights together."""
     parts, orders, many = [], [], len(plan.composites)
     for composites, child in zip(tables, rng.spawn(len(tables)), strict=True):
         pairs = composites[0].pairs(plan.reference)
@@ -312,10 +308,7 @@ def under_weights(table: VoteMoments, pair: Pair, plan: CompositePlan) -> dict[s
 def uniform(
     tables: Sequence[VoteMoments], pair: Pair, plan: CompositePlan, rng: np.random.Generator
 ) -> dict[str, FloatArray]:
-    """The columns of a pair: its p-value under every weight, that of each weight, and the clearest difference there.
-
-    The first is that of the smallest p-value over all weights of points and walk, by their joint law.
-    """
+    """The columns of a pair: the clearest difference and the p-value with each weight, and their smallest's p-value."""
     draws = plan.draws
     parts = [under_weights(table, pair, plan) for table in tables]
     ends = np.cumsum([0, *(part["functionals"][0].shape[1] for part in parts)])
@@ -362,7 +355,6 @@ def uniform(
 
 
 def jointly(votes: RowVotes, plan: CompositePlan) -> dict[str, Any]:
-    """Lemma 1's condition for each score, the regression of all outcomes on all scores, and better weights."""
     scores, outcomes = both_columns(votes, plan)
     vote, names = votes.vote / votes.vote.sum(), plan.columns[1]
     lines = np.ones(vote.size) if votes.lines is None else votes.lines
@@ -449,8 +441,6 @@ def decide(columns: Mapping[str, Any], orders: Sequence[Reversal], plan: Composi
 @storable
 @dataclass(frozen=True, slots=True)
 class JointCalibration:
-    """The test of Lemma 1's condition for one score: its outcome, given all scores, is expected to equal the score."""
-
     score: str
     pvalue: float  # adjusted for the number of scores
     verdict: Verdict

@@ -124,7 +124,6 @@ class EvaluationPlan(ScorePlan):
 
     @cached_property
     def fitted(self) -> dict[str, GroupCalibrator]:
-        """The calibrators by name, unfitted."""
         from isonomy.scores.calibrators import GroupCalibrator
 
         chosen = METHODS if self.calibrators is None else self.calibrators
@@ -139,10 +138,6 @@ class EvaluationPlan(ScorePlan):
     @cached_property
     def curves(self) -> CurvesOption:
         return CurvesOption(level=self.level)
-
-    @property
-    def rounds(self) -> int:
-        return self.splits or (5 if self.method == "heldout" else 100)
 
 
 # ---- read: see `isonomy.scores.read.read_votes`
@@ -160,7 +155,7 @@ def estimate(votes: RowVotes, plan: EvaluationPlan, rng: np.random.Generator) ->
     user, size, published = np.argsort(np.argsort(first))[user], first.size, plan.method == "published"
     votes = replace(votes, user=user)
     rounds = []
-    for child in rng.spawn(plan.rounds):
+    for child in rng.spawn(plan.splits or (100 if published else 5)):
         order = child.integers(0, size, size) if published else child.permutation(size)
         halves = np.split(order, [size // 2])
         rounds.append(measure(votes, codes, [rows_of(user, half) for half in halves], plan))
@@ -184,10 +179,7 @@ def rows_of(user: IntArray, drawn: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def measure(votes: RowVotes, codes: IntArray, halves: Sequence[Rows], plan: EvaluationPlan) -> CalibrationMetrics:
-    """The measures of each calibrator, fitted on one half and applied to the other, and the other way round.
-
-    As published, only the second half is measured.
-    """
+    """The measures of each calibrator, fitted on one half and applied to the other; unless published, both ways."""
     from sklearn.base import clone
 
     score, outcome, by_user = votes.numbers["score"], votes.numbers["outcome"], plan.rows.level == "user"

@@ -88,8 +88,7 @@ def calibration_metrics(
         One set of groups.
     **rows
         count, weight, cluster, missing, missing_group: see `isonomy.RowOptions`. ``cluster`` changes standard errors
-        and the default bandwidth, which depends on the number of clusters, and adds the number and the effective number
-        of clusters of each group.
+        alone, and adds the number and the effective number of clusters of each group.
 
     Returns
     -------
@@ -161,12 +160,9 @@ class MetricsPlan(ScorePlan):
     @cached_property
     def scores(self) -> dict[str, ScoreRows]:
         score = [self.score] if isinstance(self.score, str) else self.score
-        if isinstance(score, Mapping):
-            columns = dict(score)
-        else:
-            listed = isinstance(score, (Sequence, np.ndarray)) and all(isinstance(name, str) for name in score)
-            columns = {name: name for name in score} if listed else {}
-        if not columns or not all(isinstance(name, str) for name in columns):
+        names = [*score] if isinstance(score, (Mapping, Sequence, np.ndarray)) else []
+        columns = dict(score) if isinstance(score, Mapping) else {name: name for name in map(str, names)}
+        if not names or not all(isinstance(name, str) for name in names):
             raise UsageError(
                 f"score: {self.score!r} is not allowed; give a column, several, or names for them such as "
                 '{"before": "s", "after": "s_calibrated"}.'
@@ -205,7 +201,6 @@ def in_parts(plan: MetricsPlan) -> tuple[Source, str, int]:
 
 
 def read_parts(rows: ScoreRows, groups: tuple[Group, ...], axis: Axis, part: str, parts: int) -> FloatArray:
-    """Votes, votes times outcomes and votes times scores (3, parts, groups, BINS) of each part of the people."""
     frame = with_votes(rows, groups, {_PART: part})
     keys = {"part": (nw.col(_PART), parts), "group": (nw.col(ROW_GROUP), len(groups)), "bin": (bin_of(axis.bins), BINS)}
     vote = nw.col(VOTE)
@@ -245,8 +240,9 @@ def read_ranks(rows: ScoreRows, groups: tuple[Group, ...], axis: Axis) -> FloatA
 
 
 def grid_of(table: VoteMoments, plan: MetricsPlan) -> tuple[FloatArray, FloatArray]:
-    """The scores at which curves are compared, and the bandwidth at each."""
     points = table.default_grid if plan.points is None else plan.points
+    if plan.user is None:  # clusters are about errors: no measure depends on their number
+        table = replace(table, users=table.rows)
     return points, table.bandwidth(plan.curves.bandwidth, points).widths(points)
 
 
@@ -292,7 +288,6 @@ def jackknife(sums: Mapping[str, ScoreSums], plan: MetricsPlan) -> dict[str, Any
 
 
 def spread(replicates: FloatArray, factor: float) -> FloatArray:
-    """Standard errors from replicates (first axis): the root of ``factor`` times their sum of squares."""
     return np.sqrt(factor * np.sum((replicates - replicates.mean(axis=0)) ** 2, axis=0))
 
 

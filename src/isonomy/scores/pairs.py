@@ -33,10 +33,7 @@ SIDES = {
 def pair_lines(
     table: VoteMoments, pairs: Sequence[Pair], repeats: int = 1, numbers: Mapping[str, FloatArray] | None = None
 ) -> dict[str, Any]:
-    """The columns about the groups of each line, ``repeats`` lines for each pair.
-
-    ``numbers`` (G, repeats): columns of groups, each of which becomes two, about the group and about its reference.
-    """
+    """The columns about both groups of each line; ``numbers`` (G, repeats): columns of groups, which become two."""
     first, second = np.repeat(np.array(pairs), repeats, axis=0).T
     opposite = tuple(table.groups[g] for g in second)
     sides = {name: values[np.array(pairs).T].reshape(2, -1) for name, values in (numbers or {}).items()}
@@ -53,10 +50,7 @@ def pair_lines(
 
 
 def line_status(disparity: FloatArray, tested: FloatArray) -> tuple[Status, ...]:
-    """The status of each line: a difference that could not be estimated is unsupported.
-
-    One that could be, but has no finite number in ``tested``, is too skewed.
-    """
+    """A difference without an estimate is unsupported; one that is NaN in ``tested`` alone is too skewed."""
     known = zip(np.isfinite(disparity), np.isfinite(tested), strict=True)
     return tuple((Status.OK if law else Status.SKEWED) if number else Status.UNSUPPORTED for number, law in known)
 
@@ -68,8 +62,6 @@ def pair_starts(tables: Sequence[str], groups: Sequence[Group], opposite: Sequen
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OrderedPlan(ScorePlan):
-    """The plan of a question that also tests whether outcomes rise with the score."""
-
     uses: ClassVar[tuple[str, ...]] = ("order", "resamples")
 
     @property
@@ -166,7 +158,6 @@ class PairEvidence(Evidence):
 
     @property
     def pvalue(self) -> float:
-        """The smallest adjusted p-value of all pairs."""
         return smallest(self.adjusted_pvalue)
 
     def units(self) -> Mapping[str, str]:
@@ -176,28 +167,21 @@ class PairEvidence(Evidence):
         return dict.fromkeys(outcomes, "%") | dict.fromkeys(differences, "points") if self.binary else {}
 
     def assumptions(self) -> tuple[tuple[str, str], ...]:
-        """What is assumed, and how it was checked or why it cannot be."""
         clustered = self.provenance.options.get("user") is not None
         return (words.independent(clustered, self.rows_assumed()), *self.always_assumed)
 
     def starts(self) -> IntArray:
-        """The first line of each pair."""
         return pair_starts(self.tables, self.groups, self.opposite)
 
     def lines_of(self, table: str) -> IntArray:
-        """The lines of a table."""
         return np.flatnonzero(np.array(self.tables, dtype=object) == table)
 
     def judged(self, table: str) -> tuple[Verdict, float]:
-        """The verdict on a table and its p-value."""
         lines = self.lines_of(table)
         return overall([self.verdicts[i] for i in lines]), smallest(self.adjusted_pvalue[lines])
 
     def deciding_first(self) -> list[str]:
-        """The tables; those that share the overall verdict come first, by their p-values.
-
-        One table that was not compared keeps all of them from being within tolerance.
-        """
+        """The tables; those that share the overall verdict come first, by their p-values."""
 
         def place(table: str) -> tuple[bool, float]:
             verdict, pvalue = self.judged(table)
@@ -206,7 +190,6 @@ class PairEvidence(Evidence):
         return sorted(dict.fromkeys(self.tables), key=place)
 
     def by_group(self, table: str) -> dict[str, dict[str, FloatArray]]:
-        """The numbers of each group of a table, by its name: columns of as many lines as a pair has."""
         lines = self.lines_of(table)
         points = lines.size // np.isin(self.starts(), lines).sum()
         numbers: dict[str, dict[str, FloatArray]] = {}
@@ -218,7 +201,6 @@ class PairEvidence(Evidence):
         return numbers
 
     def paged(self, pages: Mapping[str, str]) -> dict[str, Columns]:
-        """The table in several pages, each with the named columns."""
         whole = self.table()
         return {title: {name: whole[name] for name in names.split()} for title, names in pages.items()}
 
@@ -267,7 +249,6 @@ class OrderedEvidence(PairEvidence):
         return overall([test.verdict for test in self.orders])
 
     def order_of(self, table: str) -> list[Reversal]:
-        """The test of the order of a table; none if it was not tested."""
         return [test for test in self.orders if test.table == table]
 
     def headline(self) -> str:
@@ -277,7 +258,6 @@ class OrderedEvidence(PairEvidence):
         return words.with_order(sentence, differ=Verdict.VIOLATION in self.verdicts) if reversed_order else sentence
 
     def without(self, first: BoolArray, second: BoolArray) -> Self:
-        """A copy without the numbers of small groups, and without the reversals that name one."""
         hidden = super().without(first, second)
         names = {group.label for group, hide in zip(self.groups, first, strict=True) if hide}
         names |= {group.label for group, hide in zip(self.opposite, second, strict=True) if hide}
@@ -291,8 +271,6 @@ class OrderedEvidence(PairEvidence):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class OutcomeEvidence(PairEvidence):
-    """Evidence about the expected outcomes of both groups at a score, and their difference."""
-
     estimate: FloatArray = column("Expected outcome")
     reference: FloatArray = column("Reference: expected outcome")
     ci_low: FloatArray = column()

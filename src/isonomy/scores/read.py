@@ -61,7 +61,6 @@ class ScoreRows:
 
     @property
     def person(self) -> str | None:
-        """The column that identifies independent units: the user, or the cluster."""
         return self.user or self.source.cluster
 
     @property
@@ -133,7 +132,6 @@ class ScorePlan(Plan):
 
     @cached_property
     def points(self) -> FloatArray | None:
-        """The scores at which groups are compared, checked; None: quantiles."""
         if (grid := self.curves.grid) is None:
             return None
         try:
@@ -181,15 +179,11 @@ class ThresholdPlan(ScorePlan):
 
     @property
     def in_force(self) -> float | dict[str, float]:
-        """The threshold, or that of each group by its name."""
         return {group.label: t for group, t in self.rows.in_force.items()} or self.present
 
 
 def from_thresholds(rows: ScoreRows, thresholds: Mapping[Any, float]) -> ScoreRows:
-    """Rows whose score is the distance from the threshold of their group, so that 0 is the threshold of every group.
-
-    The difference of two floats has the right sign: exactly those who reach their threshold are at 0 or above.
-    """
+    """Rows whose score is the distance from the threshold of their group: the difference of two floats has its sign."""
     source = rows.source
     partition = source.cells(Request(grouping=rows.grouping, numeric={"score": rows.score})).partitions[-1]
     groups, _ = compared(partition)
@@ -241,11 +235,7 @@ class ScoreSums:
 
 
 def read_sums(rows: ScoreRows, axis: Axis | None = None) -> ScoreSums:
-    """Read the rows and sum them; many rows part by part, so that no more than a part is held at once.
-
-    A part has all the rows of some users, so that the sums of parts add up; Spark's workers read them. Without an axis,
-    the axis is that of the rows' scores.
-    """
+    """Sum the rows; many rows part by part. A part has all rows of some users, so that the sums of parts add up."""
     source = rows.source
     if has_workers(source.frame):
         return _by_workers(rows, axis)
@@ -289,10 +279,7 @@ def bin_of(bins: Bins) -> nw.Expr:
 
 
 def dealt(frame: Lazy, unit: str, part: str, most: int) -> tuple[Lazy, int]:
-    """The rows with the number of their ``part`` of the table, and how many parts there are, at most ``most``.
-
-    The rows of a unit are in one part, so that parts are independent.
-    """
+    """The rows with the number of their ``part``, and how many parts there are: whole units are dealt to each."""
     units = aggregate(frame.filter(~nw.col(unit).is_null()), {unit: nw.col(unit)}, {})
     numbered = units.with_columns((nw.col(COUNT) * 0.0 + 1.0).cum_sum().over(order_by=unit).alias(part))
     parts = min(most, round(float(sums_at(units, {}, {})[COUNT])))
@@ -360,10 +347,7 @@ def _sum_rows(
     known: Sequence[tuple[Group, ...]] | None = None,
     products: Sequence[Products] | None = None,
 ) -> ScoreSums:
-    """The sums of a table that fits into memory.
-
-    Of a part of a larger table, the groups of the table are ``known``, and the part adds its products to ``products``.
-    """
+    """The sums of a table that fits into memory, or of a part of one: ``known`` and ``products`` are the table's."""
     votes = read_votes(rows, rows.checks.numeric)
     score, outcome = votes.numbers["score"], votes.numbers["outcome"]
     if axis is None:
@@ -384,7 +368,6 @@ def _sum_rows(
 
 
 def table_groups(partition: Partition, known: tuple[Group, ...] | None = None) -> tuple[tuple[Group, ...], IntArray]:
-    """The groups of a table that are compared, and their codes. ``known``: all groups, if this is a part of it."""
     if known is None:
         groups, codes = compared(partition)
     else:
@@ -432,7 +415,6 @@ def _by_workers(rows: ScoreRows, axis: Axis | None) -> ScoreSums:
 def _part_entries(
     axis: Axis, tables: Sequence[tuple[Group, ...]], columns: Mapping[str, AnyArray], *, by_user: bool, binary: bool
 ) -> Iterator[tuple[IntArray, FloatArray]]:
-    """The sums of every table of groups among some users' rows, table after table."""
     lines, vote = columns.get(COUNTED), columns[VOTE]
     user = None if USER not in columns else code_array(columns[USER])[0]
     if by_user and user is not None:
@@ -473,14 +455,11 @@ def rows_above(rows: ScoreRows, threshold: float) -> ScoreSums:
 @contextmanager
 def from_threshold(rows: ScoreRows, threshold: float) -> Iterator[None]:
     """Make errors say that only the rows from the threshold up are read."""
+    reached = "that reaches the threshold of its group" if rows.in_force else f"of {threshold:g} or more"
     try:
         yield
     except EmptyFrame:
-        if rows.in_force:
-            raise EmptyFrame("threshold: no score reaches the threshold of its group; choose lower ones.") from None
-        raise EmptyFrame(
-            f"threshold: no row has a score of {threshold:g} or more; choose one on the scale of {rows.score!r}."
-        ) from None
+        scale = "choose lower ones." if rows.in_force else f"choose one on the scale of {rows.score!r}."
+        raise EmptyFrame(f"threshold: no row has a score {reached}; {scale}") from None
     except OneGroup as error:
-        reached = "that reaches its threshold" if rows.in_force else f"of {threshold:g} or more"
         raise OneGroup(f"{error} Only rows with a score {reached} are compared.") from None

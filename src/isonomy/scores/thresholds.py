@@ -241,7 +241,6 @@ class ThresholdsPlan(ThresholdPlan):
             ScorePlan.__post_init__(self)
 
     def reading(self, outcome: str, score: str) -> ScoreRows:
-        """The columns to read; several columns of groups make one set of groups, all their combinations."""
         rows = ScorePlan.reading(self, outcome, score)
         size = len(rows.grouping.dimensions)
         if size > 1 and any(dimension.condition for dimension in rows.grouping.dimensions):
@@ -252,10 +251,6 @@ class ThresholdsPlan(ThresholdPlan):
     def margin(self) -> bool:
         """Whether outcomes at the margin are made equal, for which those below the threshold need not be known."""
         return self.target == "outcome_at_margin"
-
-    @property
-    def draws(self) -> int:
-        return self.curves.resamples or self.default_draws
 
     @cached_property
     def words(self) -> dict[str, str]:
@@ -278,9 +273,9 @@ class ThresholdsSample:
     people: Lazy
 
     def selected(self, *limits: FloatArray) -> dict[str, FloatArray]:
-        """Count rows, known outcomes and their total: ``reached`` each of the limits by group (limits, 3, G), and all.
+        """Rows, known outcomes and their total: of all, and of those who ``reached`` each limit (limits, 3, G).
 
-        ``lowest`` is the lowest score from the last limit up (NaN: none); ``lines`` are rows, whatever their weights.
+        ``lowest``: the lowest score from the last limit up, or NaN; ``lines``: rows, whatever their weights.
         """
         size, group, score = limits[0].size, nw.col(ROW_GROUP), nw.col(SCORE)
         sums = {"rows": nw.col(ROW_COUNT), "known": nw.col(_KNOWN), "total": nw.col(_KNOWN) * nw.col(OUTCOME)}
@@ -353,7 +348,6 @@ def read(plan: ThresholdsPlan) -> ThresholdsSample:
 
 
 def check_rows(plan: ThresholdsPlan) -> tuple[tuple[Group, ...], Mapping[str, int], bool, int]:
-    """The groups, the rows left out, whether outcomes are 0/1, the number of rows; raises if nothing is testable."""
     rows, present = plan.rows, plan.present
     source = rows.source
     score = nw.col(rows.score)
@@ -408,7 +402,7 @@ def estimate(sample: ThresholdsSample, plan: ThresholdsPlan, rng: np.random.Gene
     bandwidth = Bandwidth.checked(sample.axis, sample.average, plan.curves.bandwidth, np.array([present]))
     now = targets.present_rates(cells, parts, plan.target) if sample.margin is None else present_margins(sample, plan)
     if now["known"].sum() < 2:
-        raise NotEnoughData(words.too_few(plan.target, plan.in_force, bool(now["known"].any()), plan.words))
+        raise NotEnoughData(words.too_few(plan.target, plan.in_force, plan.words))
     pairs = np.triu_indices(len(sample.groups), 1)
     adjusted = np.full(now["pvalue"].shape, np.nan)
     adjusted[pairs] = multiplicity.adjust(now["pvalue"][pairs], "holm")
@@ -432,7 +426,7 @@ def estimate(sample: ThresholdsSample, plan: ThresholdsPlan, rng: np.random.Gene
     low, high = np.where(plain, chosen, low), np.where(plain, chosen, high)
     before, reached, everybody = counts["reached"][0], counts["reached"][1:], counts["all"]
     after = probability * reached[0] + (1 - probability) * reached[1]
-    ends = search.intervals(cells, parts, plan.draws, plan.alpha, rng)
+    ends = search.intervals(cells, parts, plan.curves.resamples or plan.default_draws, plan.alpha, rng)
     if plan.margin:
         levels = targets.margins_after(cells, parts, bandwidth, search, solution, high, now)
     else:
@@ -485,7 +479,6 @@ DOUBTS = ("known", "known_share", "reached", "lowered", "met", "falling", "beyon
 
 
 def present_margins(sample: ThresholdsSample, plan: ThresholdsPlan) -> dict[str, Any]:
-    """Outcomes at the present threshold, and p-values of pairs of groups: those of `marginal_outcomes`."""
     assert sample.margin is not None
     now, difference = at_threshold(sample.margin, plan.present, plan.curves)
     place = [sample.margin.groups.index(group) for group in sample.groups]
@@ -501,11 +494,7 @@ def present_margins(sample: ThresholdsSample, plan: ThresholdsPlan) -> dict[str,
 def on_lattice(
     counts: Mapping[str, FloatArray], blocks: IntArray, high: FloatArray, present: float, width: FloatArray
 ) -> FloatArray:
-    """The thresholds if scores lie on a lattice: one for all groups of a block.
-
-    A threshold that selects the same people as before is the present one. If the lowest score selected is another point
-    of the curve, that score is the threshold.
-    """
+    """One threshold for each block: the present one if it selects the same people, the next score if that is far."""
     chosen, selected = np.full(high.size, present), counts["reached"][:, 0]
     for block in range(int(blocks.max()) + 1):
         members = blocks == block

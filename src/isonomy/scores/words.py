@@ -62,7 +62,6 @@ def sentence(text: str, **formats: Callable[[float], str]) -> Callable[[Note], s
 
 
 def outcome(value: float, binary: bool) -> str:
-    """An expected outcome: the share of those with outcome 1 in percent (``binary``), or any number as it is."""
     return phrases.share(value) if binary else phrases.number(value)
 
 
@@ -168,7 +167,6 @@ def parity_limits(*, published: bool) -> tuple[str, ...]:
 def parity_null(
     level: str, tolerance: float | None, ends: tuple[float, float] | None, *, order: bool, binary: bool
 ) -> str:
-    """The null hypothesis. ``ends``: the lowest and the highest score that are compared, if not all are."""
     votes = "user" if level == "user" else "row"
     where = "every score"
     if ends is not None:
@@ -185,7 +183,6 @@ def with_order(headline: str, *, differ: bool) -> str:
 
 
 def scores_not_compared(table: str, *, ordered: bool) -> str:
-    """No two groups of a table could be compared. ``ordered``: their order was tested."""
     tested = "; only the order of scores was tested" if ordered else ""
     return f"By {table}, no score has enough people near it in two groups to compare them{tested}."
 
@@ -256,14 +253,12 @@ COMPOSITE_METHOD = "Parity of composite scores, uniformly over their weights, wi
 
 
 def composite_null(tolerance: float | None, *, given: bool, order: bool) -> str:
-    """The null hypothesis. ``given``: the weights in production alone are tested."""
     which = "With the weights given, and" if given else "For all weights, and"
     reversal = ", and no group has higher outcomes at lower scores than another at higher scores" if order else ""
     return f"{which} at every composite score, the expected composite outcome {_same(tolerance, False)}{reversal}."
 
 
 def jointly_calibrated(r: CompositeResult) -> str:
-    """Lemma 1's condition: shown to fail for some scores, not shown to, or not tested."""
     failed = [line for line in r.joint if line.verdict is Verdict.VIOLATION]
     known = [line.pvalue for line in r.joint if line.pvalue == line.pvalue]
     if not known:
@@ -447,20 +442,12 @@ EXTRAPOLATED = (
 )
 
 
-EXPECTED = (
-    "at the rate of all groups, at least 10 of the rows behind the {0} must be expected to count toward it, and 10 not"
-)
-
-
-def _threshold_stays(note: Note) -> str:
-    name = note.values["name"]
-    few, needed = f"rows to estimate the {name}", EXPECTED.format(name)
-    if note.values["margin"]:
-        few, needed = (
-            "outcomes just above the threshold",
-            "at least 10 people with the outcome and 10 without are needed",
-        )
-    return f"The threshold does not change where there are too few {few} ({needed}): {phrases.listed(note.groups)}."
+def _needed(name: str, margin: bool) -> str:
+    """The rows that each group needs. ``margin``: for outcomes at the margin."""
+    if margin:
+        return "at least 10 people with the outcome and 10 without are needed just above the threshold"
+    least = f"at least 10 of the rows behind the {name} must be expected to count toward it, and 10 not"
+    return f"at the rate of all groups, {least}"
 
 
 def _still_differ(note: Note) -> str:
@@ -487,7 +474,10 @@ register(
             "those above it, and the effect of the thresholds on accuracy is not known.",
             share=phrases.share,
         ),
-        "threshold_stays": _threshold_stays,
+        "threshold_stays": lambda note: (
+            f"There are too few rows of {phrases.listed(note.groups)} to estimate the {note.values['name']}, so the "
+            f"threshold does not change there: {_needed(note.values['name'], note.values['margin'])}."
+        ),
         "one_way": sentence(
             "Thresholds move in one direction only: the overall {rate} changes from {before} to {after} instead of "
             "being kept.",
@@ -516,7 +506,6 @@ def target_words(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def threshold_meaning(options: Mapping[str, object]) -> str:
-    """Who counts as selected if thresholds decide, whatever was decided."""
     score, threshold = options.get("score"), options.get("threshold")
     if not isinstance(score, str) or not isinstance(threshold, (int, float, Mapping)):
         return ""
@@ -551,14 +540,11 @@ def thresholds_headline(r: ThresholdsResult) -> str:
     return "Inconclusive: groups were not shown to differ at the present threshold, and they keep a common one."
 
 
-def too_few(target: str, threshold: float | Mapping[str, float], single: bool, names: Mapping[str, str]) -> str:
-    """Why no thresholds are set: fewer than two groups have enough rows."""
-    name, needed = names[target], "At least 10 people with the outcome and 10 without are needed just above it"
-    if target != "outcome_at_margin":
-        needed = f"In a group, {EXPECTED.format(name)}"
+def too_few(target: str, threshold: float | Mapping[str, float], names: Mapping[str, str]) -> str:
+    name = names[target]
     return (
-        f"threshold: {'one group has' if single else 'no group has'} enough rows to estimate the {name} "
-        f"at {in_force(threshold)}, and thresholds are set by comparing two or more groups. {needed}: combine "
+        f"threshold: fewer than two groups have enough rows to estimate the {name} at {in_force(threshold)}, and "
+        f"thresholds are set by comparing groups. In each, {_needed(name, target == 'outcome_at_margin')}: combine "
         "small groups, or give another threshold."
     )
 

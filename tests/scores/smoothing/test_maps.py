@@ -38,12 +38,12 @@ def test_the_target_of_a_mapping_keeps_every_score(method: Any) -> None:
     s, g = rng.random(4_000), rng.integers(0, 2, 4_000)
     y = (rng.random(4_000) < np.where(g == 0, s, s**2)).astype(int)
     X = np.column_stack([s, g])
-    model = GroupCalibrator(method, groups=1, onto=[0]).fit(X, y)
+    model = GroupCalibrator(method, groups=1, onto={1: 0}).fit(X, y)
     far = np.array([-3.0, 0.123456789, 1.5])
     np.testing.assert_array_equal(model.predict(np.column_stack([far, np.zeros(3)])), far)
     mapped = model.predict(np.column_stack([far, np.ones(3)]))
     assert np.all((mapped >= 0) & (mapped <= 1))
-    unhashable: Any = [[0]]
+    unhashable: Any = {1: [0]}
     with pytest.raises(UsageError, match=r"^onto:"):
         GroupCalibrator(method, groups=1, onto=unhashable).fit(X, y)
 

@@ -67,9 +67,9 @@ class ArmMeans(Option):
         Column with the known probability of treatment, if it differs between rows: rows are weighted by its inverse.
     observed_effects : mapping of str to (float, float), or str, optional
         {group: (effect, standard error)}, for effects estimated elsewhere (section 5.1), by label ("country=DE") or by
-        value ("DE"). ``treatment`` and ``outcome`` may then be left out. In `isonomy.treatment_bias` also
-        "independent": predicted and observed effects come from random halves of the rows (Assumption 1); or a 0/1
-        column: 0 for rows of predictions, 1 for rows in which effects are observed.
+        value ("DE"); a group that is not in the data is refused. ``treatment`` and ``outcome`` may then be left out. In
+        `isonomy.treatment_bias` also "independent": predicted and observed effects come from random halves of the rows
+        (Assumption 1); or a 0/1 column: 0 for rows of predictions, 1 for rows in which effects are observed.
     rest : {"standardized", "pooled"}, default "standardized"
         What a group is compared with: the other groups, each with its share of rows, or the paper's pooled rows.
     """

@@ -72,7 +72,6 @@ def under(ratios: Fieller, law: Law) -> Fieller:
 
 
 def total_of_others(values: FloatArray, usable: BoolArray) -> FloatArray:
-    """The total over usable groups (last axis) minus each group's part."""
     values = np.where(usable, values, 0.0)
     return values.sum(-1, keepdims=True) - values
 
@@ -219,7 +218,6 @@ class Errors:
 
 
 def predicted_laws(moments: ArmMoments, formula: Formula) -> Fieller:
-    """The predicted effects of the groups with their errors of sampling."""
     values, slopes = pieces(moments, formula), gradients(moments, formula)
     return fieller_ratio((values[0], values[2]), (slopes[0], slopes[2]), moments, formula.lost)
 
@@ -321,10 +319,8 @@ def statuses(moments: ArmMoments, formula: Formula, law: Fieller, known: FloatAr
 def _line_sums(
     lines: ExperimentRows, formula: Formula, moments: ArmMoments
 ) -> tuple[FloatArray, list[FloatArray], FloatArray]:
-    """The bottom of each group's error, and what a unit of mass in each line adds to sums.
-
-    These are the top and bottom of its group's error, and the totals over groups of size times top and size times
-    bottom.
+    """The bottom of each group's error, and what a unit of mass in each line adds: to its group's top and bottom, and
+    to the totals over groups of size times top and bottom.
     """
     ((group, _),), size = lines.groups, moments.n.sum(-1)
     values = np.stack([lines.values(name) for name in moments.columns], -1)
@@ -334,10 +330,7 @@ def _line_sums(
 
 
 def under_design(errors: Errors, lines: ExperimentRows, formula: Formula, moments: ArmMoments) -> tuple[Errors, Spread]:
-    """Errors under the law of the design, and the sums over clusters behind the biases.
-
-    ``lines`` has one partition alone, with its design; ``errors`` are those without the design.
-    """
+    """Errors under the law of the design of ``lines``, and the sums over clusters behind the biases."""
     ((group, groups),), usable, rest = lines.groups, errors.in_rest, errors.rest
     bottom, parts, added = _line_sums(lines, formula, moments)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -391,10 +384,7 @@ def law_by_arm(lines: ExperimentRows, influence: Influence, assumed: FloatArray)
 
 
 def _influence(values: FloatArray, lines: ExperimentRows, moments: ArmMoments, gradient: FloatArray) -> FloatArray:
-    """The influence of one unit of each line's mass on a smooth function of arm means.
-
-    Within strata, apart from what its stratum adds to both arms.
-    """
+    """The influence of one unit of each line's mass on a smooth function of arm means."""
     ((group, _),) = lines.groups
     arm, stratum = lines.arm, lines.stratum
     n = np.maximum(moments.n, 1e-300)

@@ -107,8 +107,6 @@ class CountGap(Gap):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ByEvents(Wrapper):
-    """The law of the counts for the groups with ``few`` events, Welch's for all others."""
-
     counts: Effect
     few: BoolArray
 
@@ -365,14 +363,12 @@ def all_zero(error: Effect, used: BoolArray) -> tuple[float, float]:
 
 
 def _total_square(error: Effect, used: BoolArray, null: float) -> float:
-    """The sum over the ``used`` groups of the squared normal quantiles of their p-values."""
     with np.errstate(invalid="ignore"):
         root, df = error.root(null)[used], np.broadcast_to(error.df, used.shape)[used]
     return float((normal_quantile(t_sf(root, df), t_sf(-root, df)) ** 2).sum())
 
 
 def welch_q(error: FloatArray, variance: FloatArray, df: FloatArray) -> tuple[float, float]:
-    """Cochran's Q over its degrees of freedom with Welch's (1951) correction, and its p-value."""
     k, weight = len(error), 1 / variance
     share = weight / weight.sum()
     slack = float(((1 - share) ** 2 / df).sum())

@@ -36,7 +36,6 @@ BLOCK = 4_000_000  # numbers of resamples held at once
 
 
 def product(*columns: str) -> str:
-    """The factors of a product of columns, the outcome first, so that equal products have equal names."""
     factors = " ".join(COLUMNS.get(name, name) for name in columns).split()
     return " ".join(sorted(factors, key=lambda factor: (factor != "y", factor)))
 
@@ -142,10 +141,7 @@ class EventCounts:
         return EventCounts(self.n[..., groups, :], self.x[..., groups, :])
 
     def expected(self, effect: FloatArray, *, relative: bool) -> FloatArray:
-        """Events expected in the arm that has fewer, given all events of the group and its true effect.
-
-        Or rows without the event, if those are fewer: an arm in which nearly everybody has it is known no better.
-        """
+        """Events (or rows without the event, if fewer) expected in the smaller arm, given all events and the effect."""
         n0, n1, total, rows = self.n[..., 0], self.n[..., 1], self.x.sum(-1), self.n.sum(-1)
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.maximum(effect, 0) * n1 / (np.maximum(effect, 0) * n1 + n0)
@@ -157,7 +153,6 @@ class EventCounts:
 
     @property
     def fewest(self) -> FloatArray:
-        """The smallest number of events, or of rows without the event, in an arm."""
         return np.minimum(self.x, self.n - self.x).min(-1)
 
 
@@ -180,10 +175,7 @@ class Sums:
         count: FloatArray,
         values: Mapping[str, FloatArray],
     ) -> Sums:
-        """Add entries into their cells. ``size``: groups and buckets; ``place``: group, bucket, arm and kind of each.
-
-        ``values``: the sum of each of `products` in every entry, by its name.
-        """
+        """Add entries into their cells. ``place``: group, bucket, arm and kind; ``values``: the sums of `products`."""
         shape = (*size, 2, KINDS)
         cell = np.ravel_multi_index(place, shape)
 
@@ -239,10 +231,7 @@ class Sums:
         return Sums(self.columns, *(a[:, buckets].sum(1, keepdims=True) for a in parts))
 
     def resampled(self, resamples: int, rng: np.random.Generator, share: float = 1.0) -> ArmMoments:
-        """Moments (means only) of ``resamples`` samples drawn with replacement; all buckets together.
-
-        ``share``: the size of a sample, as a share of the rows.
-        """
+        """Moments (means only) of ``resamples`` samples drawn with replacement; each has this ``share`` of the rows."""
         n, totals, products = (a.sum(1) for a in (self.n, self.sums, self.products))
         groups, arms, kinds = n.shape
         width = len(self.columns)
@@ -276,11 +265,8 @@ class Sums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExperimentRows:
-    """Rows in memory: the factors of columns, each row's arm and kind, and its group in every partition.
-
-    Where rows have weights, clusters, propensities or strata, there is a copy for each partition, with its ``design``,
-    whose masses are the weights, the ``stratum`` of the randomization (all 0 without strata), and the ``chance`` of the
-    arm that each row is in.
+    """Rows in memory. Where they have weights, clusters, propensities or strata, each partition has a copy with its
+    ``design``, whose masses are the weights.
     """
 
     factors: Mapping[str, FloatArray]  # "y", "f", "h", features and predictions
@@ -289,8 +275,8 @@ class ExperimentRows:
     weight: FloatArray  # rows each line stands for
     groups: tuple[tuple[IntArray, int], ...]  # for each partition: the group of each line, and the number of groups
     design: Design | None = None
-    stratum: IntArray | None = None
-    chance: FloatArray | None = None
+    stratum: IntArray | None = None  # of the randomization; all 0 without strata
+    chance: FloatArray | None = None  # of the arm that the row is in
 
     def values(self, column: str) -> FloatArray:
         factors = product(column).split()

@@ -207,7 +207,6 @@ def name_of(strategy: AnyStrategy) -> str:
 
 
 def correction(strategy: AnyStrategy, detected: Detected, alpha: float = 0.05) -> FloatArray:
-    """What is subtracted from the predicted effect of each group; 0 where nothing could be detected."""
     if isinstance(strategy, str) and strategy in STRATEGIES:
         return np.nan_to_num(factor(cast("Strategy", strategy), detected, alpha) * detected.value)
     rule = BORROWING[cast("Borrowing", strategy)] if isinstance(strategy, str) else strategy
@@ -340,26 +339,21 @@ def multiple_of(correction: FloatArray, predicted: FloatArray) -> FloatArray:
 
 
 def mean_answered(array: FloatArray, axis: int | tuple[int, ...] = -1) -> FloatArray:
-    """The mean of the finite entries; 0 where there are none."""
     answered = np.isfinite(array)
     return np.where(answered, array, 0.0).sum(axis) / np.maximum(answered.sum(axis), 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NormalErrors:
-    """The errors of a partition as normal means, found on one half of the rows and judged on the other.
+    """The errors of a partition as normal means, found on one half of the rows and judged on the other."""
 
-    ``detected``: the mean of the errors found on all halves, with the standard errors of a half. ``others``: the
-    weights of all groups in the rest of each. ``named``: the number of groups that are judged.
-    """
-
-    detected: Detected
-    others: FloatArray
-    named: int
+    detected: Detected  # the mean of the errors found on all halves, with the standard errors of a half
+    others: FloatArray  # the weights of all groups in the rest of each
+    named: int  # groups that are judged
     one_factor: bool  # for the whole rest, as in Algorithm 1
 
     def gains(self, strategy: AnyStrategy, alpha: float, noise: FloatArray, share: float) -> FloatArray:
-        """How much less squared bias is left, if ``share`` of the detected errors is true; axis: draws.
+        """How much less squared bias is left in each draw, if ``share`` of the detected errors is true.
 
         ``noise``: (draws, groups) of the whole sample, and of its split into halves.
         """
@@ -436,7 +430,6 @@ def densities(samples: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray, fl
 
 
 def density_and_normal(statistics: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The density of statistics, and the standard normal one, on an axis that holds most of them."""
     largest = float(np.abs(statistics[np.isfinite(statistics)]).max(initial=REACH))
     points = np.linspace(-1, 1, _POINTS) * min(largest, 3 * REACH)
     normal = np.exp(-(points**2) / 2) / np.sqrt(2 * np.pi)
@@ -444,10 +437,7 @@ def density_and_normal(statistics: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def density(values: FloatArray, points: FloatArray) -> FloatArray:
-    """Gaussian kernel density of the finite values at ``points``; they are binned first, far finer than the bandwidth.
-
-    The bandwidth is twice Silverman's rule of thumb (1986, p. 48), 0.9 min(sd, IQR / 1.34) n^(-1/5).
-    """
+    """Gaussian kernel density of the finite values; the bandwidth is twice Silverman's rule of thumb (1986, p. 48)."""
     sample, width = values[np.isfinite(values)], 0.0
     if sample.size > 1:
         quartiles = np.quantile(sample, [0.25, 0.75])

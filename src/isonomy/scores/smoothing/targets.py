@@ -39,10 +39,7 @@ def join_bins(bins: Bins) -> Bins:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreCells:
-    """Sums over the rows in each bin (last axis) of each group (the axis before), possibly of each part (first axis).
-
-    The anchor of the bins is the present threshold.
-    """
+    """Sums over rows; axes: (part,) group, bin. The anchor of the bins is the present threshold."""
 
     bins: Bins
     rows: FloatArray
@@ -79,7 +76,6 @@ class ScoreCells:
 
 
 def scatter(contribution: FloatArray) -> FloatArray:
-    """The covariance of a sum of independent parts, from what each part contributes (first axis)."""
     size = contribution.shape[0]
     centered = contribution - contribution.mean(axis=0)
     return np.asarray(size / max(size - 1, 1) * centered.T @ centered)
@@ -93,11 +89,7 @@ def above(values: FloatArray) -> FloatArray:
 def resampled(
     cells: ScoreCells, parts: ScoreCells | None, draws: int, rng: np.random.Generator
 ) -> Iterator[ScoreCells]:
-    """Bootstrap samples in joined bins: rows are drawn one by one, or the parts of the table as a whole.
-
-    The rows of a bin are alike, so Poisson numbers of them are the bootstrap of the rows. Outcomes that are not 0/1
-    have the mean and the spread of their bin.
-    """
+    """Bootstrap samples in joined bins, of rows (Poisson numbers in each bin, with its mean and spread) or of parts."""
     if parts is not None:
         size = parts.rows.shape[0]
         for _ in range(draws):
@@ -250,7 +242,6 @@ def equal_odds(cells: ScoreCells, wanted: float) -> tuple[list[Rule], FloatArray
 
 
 def _hull(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The upper concave hull of points in order of ``x``."""
     corners: list[int] = []
     for c in range(x.size):
         while len(corners) > 1:
@@ -372,8 +363,8 @@ class ThresholdSearch:
     ) -> dict[str, FloatArray]:
         """Percentile intervals over bootstrap samples with the same blocks; lower and upper ends first.
 
-        Of the thresholds (``high``), of the scores from which lotteries begin (``low``), of the change in the share of
-        each group that is selected (``share``) and of the change in accuracy (``accuracy``).
+        Of thresholds (``high``), of scores where lotteries begin (``low``), and of changes in the selected share of
+        each group (``share``) and in accuracy.
         """
         size = self.blocks.size
         if self.still or not draws:
@@ -398,7 +389,6 @@ class ThresholdSearch:
 
 
 def accuracy(selected: FloatArray, everybody: FloatArray) -> float:
-    """The share of right decisions. First axis: rows, rows with a known outcome, and the total of their outcomes."""
     wrong = selected[1] - selected[2] + everybody[2] - selected[2]
     return float(1 - wrong.sum() / everybody[1].sum()) if everybody[1].sum() else float("nan")
 
@@ -512,10 +502,7 @@ def fit_margins(design: Design, vote: FloatArray, voted: FloatArray) -> tuple[Fl
 def margin_at(
     points: FloatArray, cells: ScoreCells, parts: ScoreCells | None, bandwidth: Bandwidth
 ) -> tuple[FloatArray, FloatArray]:
-    """The outcome of each group at one score each, from the rows above the present threshold; covariances.
-
-    ``parts``: the cells of independent parts of the table, if people have several rows.
-    """
+    """The outcome of each group at one score each, from the rows above the present threshold; covariances."""
     width, groups = bandwidth.widths(points), np.arange(points.size)
     beta, inverse, _ = fit_margins(margin_design(points, width, cells.bins, DEGREE), *cells.votes)
     beta, inverse = beta[:, groups, groups].T, inverse[groups, groups]
@@ -634,10 +621,7 @@ def margins_after(
     thresholds: FloatArray,
     now: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Outcomes at the new margins; if a group's outcomes fall, those of its curve as fitted.
-
-    ``now``: the outcomes at the present margin, their standard errors, and which groups they are ``known`` for.
-    """
+    """Outcomes at the new margins, by the curve as fitted if a group's outcomes fall. ``now``: at the present ones."""
     known, present, target = now["known"], search.present, float(solution.aim.mean())
     _, covariance = margin_at(np.maximum(thresholds, present), cells, parts, bandwidth)
     se = np.where(known, np.sqrt(np.diagonal(covariance)), np.nan)
