@@ -161,7 +161,7 @@ def line(name: str, truth: str, asked: Asked | None, draw: Callable[[np.random.G
 
 def with_one_round(outcomes: FloatArray) -> list[Any]:
     """One round only."""
-    return [float(outcomes.mean()), "not run"]
+    return [float(outcomes.mean()), "–"]
 
 
 def reruns(rng: np.random.Generator, tables: int, times: int, correlation: float) -> FloatArray:

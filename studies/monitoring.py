@@ -298,7 +298,7 @@ def false_ratio_alarms(design: Design, tolerance: float, rng: np.random.Generato
 
 
 def false_number_alarms(draw: Draws, batch: int, rng: np.random.Generator, tables: int) -> FloatArray:
-    """The same for numbers: three groups against the first."""
+    """The same for numbers: two groups against the first."""
     outcomes = []
     for _ in range(tables):
         code, x = rng.choice(3, size=(LOOKS, batch), p=THREE), draw(rng, (LOOKS, batch))
@@ -686,7 +686,7 @@ PAGE = Page(
             0,
         ),
         Section(
-            "The same for numbers",
+            "Mean batches to a false alarm, numbers",
             ("metric, batches of 100",),
             ("batches for one alarm",),
             tuple(
@@ -696,7 +696,7 @@ PAGE = Page(
             0,
         ),
         Section(
-            "The same on the ratio scale",
+            "Mean batches to a false alarm, ratio scale",
             ("batches",),
             ("batches for one alarm",),
             tuple(
@@ -745,7 +745,7 @@ PAGE = Page(
             (Run((Line(("e-BH and Holm",), (EVER,) * 5),), many, 300, many_summary),),
         ),
         Section(
-            "Exact, 300 looks",
+            "Exact odds ratios, 300 looks",
             ("rate, batch, odds ratio",),
             ("true odds ratio rejected, ever",),
             tuple(

@@ -594,10 +594,10 @@ def test_missing_features(data: dict[str, Any], ask: dict[str, Any]) -> None:
         ({"status_quo": "race"}, WrongType, "status_quo"),
         ({"groups": "nope"}, UnknownColumn, "groups"),
         ({"accuracy": {"utility": "selection_rate", "outcome": "nope"}}, UnknownColumn, "nope"),
-        ({"candidate": ["lab", "lab"]}, UsageError, "twice"),
-        ({"candidate": {"g": None}}, UsageError, "None .* is not a column name"),
-        ({"candidate": ["lab", 3]}, UsageError, "3 .* is not a column name"),
-        ({"candidate": []}, UsageError, "none given"),
+        ({"candidate": ["lab", "lab"]}, UsageError, "a list of different columns"),
+        ({"candidate": {"g": None}}, UsageError, "candidate: .* is not allowed"),
+        ({"candidate": ["lab", 3]}, UsageError, "candidate: .* is not allowed"),
+        ({"candidate": []}, UsageError, "candidate: .* is not allowed"),
     ],
 )
 def test_refused(

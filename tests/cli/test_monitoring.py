@@ -50,6 +50,15 @@ def test_what_a_state_says_about_its_audit_is_checked(
         assert "the description of the audit is not valid" in done.output
 
 
+def test_status_prints_the_notes(monitored: Path, run: Callable[..., Any]) -> None:
+    rows = iso.simulate.decisions(9, seed=1).frame()
+    rows.write_csv(monitored / "rows.csv")
+    assert run("monitor", "update", str(monitored / "audit.toml"), "--batch", "2").exit_code == 0
+    done = run("monitor", "status", str(monitored / "out" / "monitor.json"))
+    assert done.exit_code == 0
+    assert "\n! A group has fewer than 10 rows in the last batch." in done.output
+
+
 def test_the_id_of_a_monitor_names_its_file(monitored: Path, run: Callable[..., Any]) -> None:
     tests = FILE[FILE.index("[[tests]]") :]
     (monitored / "audit.toml").write_text(FILE + 'id = "../x"\n' + tests)

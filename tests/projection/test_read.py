@@ -301,7 +301,6 @@ def test_arrays_only_distances_read_the_columns_of_a_lazy_table() -> None:
 def test_a_long_plan_of_rows_that_are_not_at_the_boundary(far: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """All rows are at least 5 from the boundary, or one in twenty has a sentinel: the nearest rows are looked up."""
     monkeypatch.setattr(module, "PLAN_ROWS", 200)
-    monkeypatch.setattr(module, "FETCH", 800)
     monkeypatch.setattr(program, "LINES", 100)
     rng = np.random.default_rng(0)
     g = rng.choice(["a", "b"], 20_000)

@@ -333,19 +333,13 @@ class ImprovabilityPlan(Plan):
         given = self.candidate
         if given is None:
             return {}
-        if not isinstance(given, (str, Sequence, Mapping)):
-            raise UsageError(
-                f"candidate: {shown(given)}; give a column, a list of them, or a mapping of names to columns."
-            )
-        listed = [given] if isinstance(given, str) else list(given)
+        listed = [given] if isinstance(given, str) else list(given) if isinstance(given, (Sequence, Mapping)) else []
         ready = {str(name): given[name] if isinstance(given, Mapping) else name for name in listed}
-        if not ready:
-            raise UsageError("candidate: none given; name at least one column, or give a rule.")
-        if len(ready) < len(listed):
-            raise UsageError(f"candidate: {listed!r} names a column twice.")
-        for name, column_name in ready.items():
-            if not isinstance(column_name, str):
-                raise UsageError(f"candidate: {shown(column_name)} (for {name!r}) is not a column name; give text.")
+        if not 0 < len(ready) == len(listed) or not all(isinstance(name, str) for name in ready.values()):
+            raise UsageError(
+                f"candidate: {shown(given)} is not allowed; give a column, a list of different columns, or a mapping "
+                "of names to columns."
+            )
         return ready
 
     @property

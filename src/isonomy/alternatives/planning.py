@@ -53,7 +53,7 @@ class Game:
 
 @dataclass(frozen=True, slots=True)
 class Protocols:
-    """The policymaker's choice between one split and the median of several (section 5)."""
+    """One split, or the median of several (section 5)."""
 
     single: Game
     repeated: Game
@@ -71,11 +71,6 @@ class Protocols:
 def splits_bound(alpha: Alpha = 0.05) -> int:
     """The smallest K above -2 ln(alpha) / (1 - alpha)^2 (Proposition 1).
 
-    Parameters
-    ----------
-    alpha : float, default 0.05
-        The error rate.
-
     Examples
     --------
     >>> splits_bound(0.05)
@@ -89,17 +84,7 @@ def false_rejection(reruns: Draws, *, splits: Draws = 7, alpha: Alpha = 0.05, co
     """Probability that at least one of ``reruns`` runs rejects a true null.
 
     With one split a run rejects when p <= alpha; with more when at least half of the p-values are at most alpha / 2.
-
-    Parameters
-    ----------
-    reruns : int
-        How often the analyst runs the whole test.
-    splits : int, default 7
-        Splits of one run.
-    alpha : float, default 0.05
-        The error rate.
-    correlation : float, default 0
-        Correlation of the splits' p-values on the normal scale, from 0 to 1.
+    The other parameters are those of `manipulation`.
 
     Examples
     --------
@@ -142,15 +127,14 @@ def manipulation(
     """
     charge = cost if callable(cost) else (lambda m, price=float(cost): price * splits * m)
     run = _run(splits, alpha, correlation)
-    best, payoff = 1, -math.inf
+    best, payoff, rejects = 1, -math.inf, 0.0
     for m in range(1, most + 1):
-        value = _at_least_once(m, *run) - float(charge(m))
-        if value > payoff:  # ties go to the fewer runs, as in the paper
-            best, payoff = m, value
-        elif 1 - float(charge(m)) < payoff:  # even a certain rejection would no longer pay
+        rejected, price = _at_least_once(m, *run), float(charge(m))
+        if rejected - price > payoff:  # ties go to the fewer runs, as in the paper
+            best, payoff, rejects = m, rejected - price, rejected
+        elif 1 - price < payoff:  # even a certain rejection would no longer pay
             break
-    chosen, honest = (_at_least_once(m, *run) for m in (best, 1))
-    return Game(splits, alpha, correlation, best, chosen, honest, payoff)
+    return Game(splits, alpha, correlation, best, rejects, _at_least_once(1, *run), payoff)
 
 
 @checked

@@ -99,11 +99,12 @@ def read_about(watch: Monitor) -> About:
 
 
 def status(state: Path) -> Iterator[str]:
-    """The headline, and a line for each group."""
+    """The headline, a line for each group, and the notes."""
     watch = Monitor.load(state)
     result = watch.result().published(read_about(watch).suppress_below)
     yield result.headline()
     yield from result.findings()
+    yield from (f"! {text}" for text in result.warnings)
 
 
 def report(state: Path) -> AuditResult:

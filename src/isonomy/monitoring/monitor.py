@@ -107,18 +107,10 @@ def called(group: Group) -> tuple[str, str]:
     return group.label, " & ".join(str(value) for _, value in group.items)
 
 
-def center_key(center: Mapping[str, float], group: Group) -> str | None:
-    """The key that gives the center of a group."""
-    return next((name for name in called(group) if name in center), None)
-
-
 def accepted(center: float | Mapping[str, float] | None, group: Group, scale: str) -> float:
-    """The disparity of a group that is accepted."""
-    equal = words.EQUAL[scale]
     if isinstance(center, Mapping):
-        key = center_key(center, group)
-        return equal if key is None else float(center[key])
-    return equal if center is None else float(center)
+        center = next((center[name] for name in called(group) if name in center), None)
+    return words.EQUAL[scale] if center is None else float(center)
 
 
 MOVED = {name: f"method=iso.mixture({name}={{}})" for name in ("center", "run_length")}
@@ -402,16 +394,9 @@ class MonitorPlan(Plan):
 
     def refusals(self) -> Iterator[tuple[bool, str]]:
         scale, tolerance, reference, number = self.scale, self.tolerance, self.reference, self.number
-        yield (
-            reference in ("highest", "lowest") if isinstance(reference, str) else False,
-            f"reference: {reference!r} is not allowed in monitor; the best group may change from batch to batch. Give "
-            "'rest', a group or a number.",
-        )
         named = reference in ("rest", "population") if isinstance(reference, str) else number is not None
-        if not named and self.group is None:
-            raise UnknownOption("reference", reference, ("rest", "population", "a number", "a mapping"))
-        empty = isinstance(reference, Mapping) and not reference
-        yield empty, 'reference: an empty mapping; give for instance {"race": "Caucasian"}.'
+        if not named and (self.group is None or not self.group.items):
+            raise UnknownOption("reference", reference, ("rest", "population", "a number", '{"race": "White"}'))
         given = self.boundary.center
         centers = [x for x in (given.values() if isinstance(given, Mapping) else [given]) if x is not None]
         if self.ratio:
@@ -433,11 +418,11 @@ class MonitorPlan(Plan):
         people, real = self.source.cluster is not None, [m.name for m in self.measures if not m.binary]
         special = [m.name for m in self.measures if m.functional][:1]
         yield bool(special), f"metric: {special} is not a mean over rows, which monitor needs; use flag on a period."
-        other = f"not available with {real[:1]}, a metric that is not 0/1."
-        yield people and self.ratio, f"scale: {scale!r} is not available with cluster; use 'difference'."
-        yield people and number is not None, "reference: a number is not available with cluster."
-        yield people and bool(real), f"cluster: {other}"
-        yield self.ratio and bool(real), f"scale: {scale!r} is {other}"
+        yield (
+            people and (self.ratio or number is not None or bool(real)),
+            "cluster: not available with ratios, with a number as the reference, or with metrics that are not 0/1.",
+        )
+        yield self.ratio and bool(real), f"scale: {scale!r} is not available with {real[:1]}, which is not 0/1."
         refuse_percent(not real and not self.ratio, tolerance)
         yield (
             not real and not self.ratio and any(abs(center) >= 1 for center in centers),
@@ -457,7 +442,6 @@ class MonitorPlan(Plan):
 
     @property
     def number(self) -> float | None:
-        """The reference, if it is a number."""
         return float(self.reference) if Number().admits(self.reference) else None  # type: ignore[arg-type]
 
     @cached_property
@@ -484,11 +468,11 @@ class MonitorPlan(Plan):
         center = self.boundary.center
         if not isinstance(center, Mapping):
             return []
-        used = {center_key(center, group) for group in groups if group != self.group}
+        compared = [called(group) for group in groups if group != self.group]
+        used = {next((name for name in names if name in center), None) for names in compared}
         return [key for key in center if key not in used]
 
     def refuse_unnamed(self, groups: Sequence[Group]) -> None:
-        """Refuse a center for a group that is not compared."""
         for key in self.unnamed(groups) if groups else ():
             names = {name: group for group in groups for name in called(group)}
             if key in names:
@@ -513,19 +497,13 @@ class MonitorPlan(Plan):
     def metric_requests(self) -> tuple[Request, ...]:
         return tuple(batch_request(self, measure) for measure in self.measures)
 
-    @property
-    def counted(self) -> tuple[Request, ...]:
-        """The requests of 0/1 metrics that can be shared: none if rows are clustered, which are read by person."""
-        pairs = zip(self.metric_requests, self.measures, strict=True)
-        return tuple(request for request, bound in pairs if bound.binary and self.source.cluster is None)
-
     @cached_property
-    def shared(self) -> Request | None:
-        return shared_cells(self.counted)
-
-    @property
     def requests(self) -> tuple[Request, ...]:
-        return self.counted if self.shared is None else (self.shared,)
+        """Those of 0/1 metrics, or the one that they share; none if rows are clustered, which are read by person."""
+        pairs = zip(self.metric_requests, self.measures, strict=True)
+        counted = tuple(request for request, bound in pairs if bound.binary and self.source.cluster is None)
+        shared = shared_cells(counted)
+        return counted if shared is None else (shared,)
 
 
 # ---- read: see `isonomy.monitoring.read`

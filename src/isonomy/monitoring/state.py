@@ -91,7 +91,6 @@ class MonitorState:
         return values
 
     def stored(self) -> dict[str, Any]:
-        """The state in plain JSON types."""
         parts = {name: getattr(self, name) for name in self.__dataclass_fields__}
         groups, batches = [encode(group) for group in self.groups], [_whole(vars(batch)) for batch in self.batches]
         return parts | {"groups": groups, "batches": batches}
@@ -112,7 +111,6 @@ def _digest(contents: Mapping[str, Any]) -> str:
 
 
 def _counted(stored: Mapping[str, Any]) -> list[Any]:
-    """Every batch, in the order of counting."""
     return [batch for part in (*stored["archive"], stored) for batch in part["batches"]]
 
 

@@ -26,11 +26,6 @@ VERDICTS = {
     "within_tolerance": "over all batches so far, any difference was shown to be smaller than the tolerance.",
     "inconclusive": "the batches so far neither show a difference larger than the tolerance nor rule one out.",
 }
-CENTERED = {  # the same verdicts about an accepted disparity; "undecided": without a tolerance
-    "within_tolerance": "over all batches so far, any difference from {} was shown to be smaller than the tolerance.",
-    "inconclusive": "the batches so far neither show a difference from {} larger than the tolerance nor rule one out.",
-    "undecided": "no difference from {} was shown. Without a tolerance nothing more can be concluded.",
-}
 NEXT_STEPS = {
     "violation": (
         "Find out when it began: see the chart over time and the alarms.",
@@ -137,12 +132,10 @@ def center(given: float | Mapping[str, float] | None, scale: str, *, share: bool
 
 
 def _centers(result: MonitorResult) -> str:
-    """The accepted disparity of all groups."""
     return center(result.center, result.scale, share=bool(result.shares) and all(result.shares))
 
 
 def _center(result: MonitorResult, j: int) -> str:
-    """The accepted disparity of a line."""
     return center(result.accepted(j), result.scale, share=result.shares[j])
 
 
@@ -159,7 +152,6 @@ def null(plan: MonitorPlan, *, share: bool) -> str:
 
 
 def _number(result: MonitorResult) -> bool:
-    """Whether groups are compared with a number."""
     return isinstance(result.provenance.options.get("reference"), (int, float))
 
 
@@ -172,7 +164,6 @@ def _apart(result: MonitorResult, j: int) -> str:
 
 
 def _side(result: MonitorResult, j: int) -> str:
-    """On which side of its center the disparity of a line lies."""
     return "below" if result.disparity[j] < result.accepted(j) else "above"
 
 
@@ -180,10 +171,8 @@ def headline(result: MonitorResult) -> str:
     tolerant, verdict = result.tolerance is not None, result.verdict.value
     if result.verdict is not Verdict.VIOLATION:
         end = " The last batch raised an alarm." if result.alarmed else ""
-        if known := _centers(result):
-            sentence = CENTERED[verdict if tolerant else "undecided"].format(known)
-            return f"{result.definition.badge(verdict)}: {sentence}{end}"
-        return f"{result.definition.verdict(verdict, tolerant=tolerant)}{end}"
+        sentence, known = result.definition.verdict(verdict, tolerant=tolerant), _centers(result)
+        return f"{sentence.replace('difference', f'difference from {known}', 1) if known else sentence}{end}"
     total, j = len(result.batch_names) - (result.restarts[-1] if result.restarts else 0), result.worst_first[0]
     noun, label = phrases.noun(result.metrics[j]), result.labels[j]
     other = f"{'' if _number(result) else 'that of '}{result.reference}"

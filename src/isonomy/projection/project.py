@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, reduce
-from operator import mul
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Unpack
 
 import numpy as np
@@ -289,7 +288,7 @@ class ProjectPlan(Plan):
         dimensions = () if self.grouping is None else self.grouping.dimensions
         for name, expr in self.u.items():
             self.source.check_expression(f"criterion {name!r}", expr)
-        for name in (*self.cost.columns, *(layer.column for layer in self.prices)):
+        for name in (*self.cost.columns, *([] if self.price is None else [self.price.column])):
             self.source.require(distance=name)
         role = "distance" if self.score is None else "score"
         for name in self.cost.columns:
@@ -325,19 +324,14 @@ class ProjectPlan(Plan):
     def grouping(self) -> Grouping | None:
         return None if self.groups is None else self.source.grouping(self.groups)
 
-    @cached_property
-    def prices(self) -> tuple[PerGroup, ...]:
-        """The factors around the distance, outermost first."""
-        layers, distance = [], self.distance
-        while isinstance(distance, PerGroup):
-            layers.append(distance)
-            distance = distance.distance
-        return tuple(layers)
+    @property
+    def price(self) -> PerGroup | None:
+        return self.distance if isinstance(self.distance, PerGroup) else None
 
     @cached_property
     def cost(self) -> Distance:
-        """What it costs a row to cross the boundary, before its factors. A threshold that is not known yet is 0."""
-        distance = self.prices[-1].distance if self.prices else self.distance
+        """What it costs a row to cross the boundary, before its factor. A threshold that is not known yet is 0."""
+        distance = self.distance if self.price is None else self.price.distance
         if isinstance(distance, str | Distance):
             if self.threshold is not None:
                 raise UsageError(
@@ -357,7 +351,7 @@ class ProjectPlan(Plan):
     @property
     def factor(self) -> Expression | None:
         """The factor of each row's distance, missing for a level without one; None for 1."""
-        return reduce(mul, (levels(layer.column, layer.factors) for layer in self.prices)) if self.prices else None
+        return None if self.price is None else levels(self.price.column, self.price.factors)
 
     @cached_property
     def signed(self) -> Expression | None:
@@ -432,7 +426,8 @@ def moved_rows(plan: ProjectPlan, facts: Mapping[str, Any], *, whole: bool) -> M
     cells, change = people.cells, facts["change"]
     if not np.array_equal(cells.count, facts["test"].rows.cells.count):
         raise DataError("data: the table changed since it was tested; project it again before asking for the plan.")
-    rows = people.movers(round_to_rows(change, facts["constraint"]) if whole else change.moved)
+    moved = round_to_rows(change, facts["constraint"]) if whole else change.moved
+    rows = people.movers(moved, change.reach)
     cell, names, start = rows.pop("cell"), cells.names, rows.pop("start")
     end, beyond = plan.cost.move(start), plan.cost.move(start, beyond=1.0)
     return MovedRows(
@@ -473,7 +468,13 @@ def estimate(people: Rows, plan: ProjectPlan, rng: np.random.Generator) -> tuple
     value[moments.event], error[moments.event] = moments.value, facts["standard_error"]
     multiplier[moments.event[facts["places"]]] = change.dual
     if people.sample is None and not plan.user_defined:
-        welch[moments.event] = welch_pvalues(moments.rate, rows, moments.event, reference[moments.event])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            spread = np.sqrt(moments.rate * (1 - moments.rate) * rows / (rows - 1))
+            counted: Any = rows  # scipy's stubs ask for integers
+            (m1, s1, n1), (m0, s0, n0) = (
+                (moments.rate[i], spread[i], counted[i]) for i in (moments.event, reference[moments.event])
+            )
+            welch[moments.event] = ttest_ind_from_stats(m1, s1, n1, m0, s0, n0, equal_var=False).pvalue
     room[:, moments.event] = null.low, null.high
     margin = t_isf(plan.alpha / 2, test.df) * error
     most = np.inf if plan.user_defined else 1.0  # rates differ by at most 1
@@ -520,15 +521,6 @@ def estimate(people: Rows, plan: ProjectPlan, rng: np.random.Generator) -> tuple
     return columns, {**facts, "test": test, "constraint": test.constraint(null), "rows": float(cells.number @ used)}
 
 
-def welch_pvalues(rate: FloatArray, rows: FloatArray, event: IntArray, base: IntArray) -> FloatArray:
-    """Welch's t-test of each group's decisions against those of its reference."""
-    size: Any = rows  # scipy's stubs ask for integers
-    with np.errstate(divide="ignore", invalid="ignore"):
-        spread = np.sqrt(rate * (1 - rate) * rows / (rows - 1))
-        first, second = (rate[event], spread[event], size[event]), (rate[base], spread[base], size[base])
-        return np.asarray(ttest_ind_from_stats(*first, *second, equal_var=False).pvalue, dtype=float)
-
-
 # ---- decide
 
 
@@ -556,10 +548,8 @@ def notes(facts: Mapping[str, Any], plan: ProjectPlan) -> tuple[Note, ...]:
             named.setdefault(moments.outcomes[i], []).append(labels[i])
         return [Note(code, tuple(groups), {"outcome": outcome}) for outcome, groups in named.items()]
 
-    law = {Status.OK: "", Status.FEW_EVENTS: ""}.get(status, f"project_{status}")
-    if status is Status.CONSTANT:
-        law = "project_fixed_moments" if plan.user_defined else "project_no_variance"
-        law = "project_all_constant" if test.constant.all() else law
+    codes = {Status.OK: "", Status.FEW_EVENTS: "", Status.CONSTANT: "project_no_variance"}
+    law = codes.get(status, f"project_{status}")
     conditions = {
         "project_pooled": facts["pooled"],
         law if plan.cost.tested else "project_squared": law or not plan.cost.tested,

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from isonomy.projection.project import ProjectPlan
 
 PLAN_ROWS = 10_000  # rows listed in a plan, nearest first
-FETCH = 4 * PLAN_ROWS  # rows fetched for a plan, about
 TRACE = 1e-9  # a smaller share of a row is rounding, not a move
 NORMAL_IQR = 1.3489795003921634  # distance between the quartiles of a standard normal
 KERNEL_REACH = 9.0  # bandwidths beyond which the Gaussian kernel is less than a last digit of its value at 0
@@ -179,17 +178,15 @@ class RowsInMemory(MeasuredArrays):
             across = cells.side[cells.lines] * signed < -AGREEMENT * self.spread
             refuse_wrong_side(float(mass[across].sum()), signed=True)
 
-    def movers(self, moved: FloatArray) -> dict[str, Any]:
-        share = solve.fractions(self.distance, self.cell, moved, self.weight)
-        rows, complete = nearest(self.distance, share)
+    def movers(self, moved: FloatArray, reach: FloatArray) -> dict[str, Any]:
+        rows, columns = flipped(self.distance, self.cell, moved, self.weight)
         place = np.full(rows.size, -1) if self._row is None else self._row[rows].astype(np.intp)
         if self._features is None:
             # The columns behind an expression were not read; the listed rows are looked up by their numbers.
             start = collect(self._lines.select(*map(number, self._cost.columns)))[place].to_numpy()
         else:
             start = self._features[rows]
-        columns = {"row": place, "cell": self.cell[rows], "distance": self.distance[rows], "fraction": share[rows]}
-        return {**columns, "start": start, "complete": complete}
+        return {**columns, "row": place, "start": start}
 
 
 class RowsByPasses:
@@ -251,38 +248,24 @@ class RowsByPasses:
         sums, cell = self._pass({"value": self._distance}, {})
         return smooth(self.cells, cell, sums.columns["value"].astype(float), sums.mass, self.sample)
 
-    def movers(self, moved: FloatArray) -> dict[str, Any]:
-        """The rows that flip, nearest first; an engine has no row numbers."""
-        mass = float(moved.sum()) if np.isfinite(moved).all() else 0.0
-        none = np.empty(0, dtype=np.intp)
-        if not mass > 0:
-            columns = {"row": none, "cell": none, "distance": np.empty(0), "fraction": np.empty(0)}
-            return {**columns, "start": np.empty((0, len(self._plan.features))), "complete": True}
-        plan = self._plan
-        features = {role: number(column) for role, column in plan.features.items()}
-        request = replace(plan.request, numeric={}, values={"distance": self._distance, **features})
+    def movers(self, moved: FloatArray, reach: FloatArray) -> dict[str, Any]:
+        """Only rows within ``reach`` are read, because no other row flips. An engine has no row numbers."""
+        features = {role: number(column) for role, column in self._plan.features.items()}
+        request = replace(self._plan.request, numeric={}, values={"distance": self._distance, **features})
         scale = None
-        if self.sample is not None:  # weights of the rows that are fetched, on the scale of all
+        if self.sample is not None:  # weights of the rows that are read, on the scale of all
             weighed = self._source.weight * self._source.number
             request = replace(request, values={**request.values, "mass": weighed})
             scale = self.cells.rows / float(collect(aggregate(self._complete(), {}, {"mass": weighed}))["mass"].sum())
-        goal = float(PLAN_ROWS)
-        while True:
-            radius = self._rows.radius(moved, min(goal, mass), FETCH)
-            rows = self._source.filter(self._distance <= radius).rows(request)
-            cell = self.cells.locate(rows)
-            distance = rows.columns["distance"].astype(float)
-            share = solve.fractions(
-                distance, cell, moved, rows.weight if scale is None else rows.columns["mass"] * scale
-            )
-            listed, complete = nearest(distance, share)
-            if listed.size >= PLAN_ROWS or goal >= mass:
-                break
-            goal *= 4.0  # lines that stand for several rows: more of them are needed
-        start = np.column_stack([rows.columns[role][listed] for role in features])
-        columns = {"row": np.full(listed.size, -1), "cell": cell[listed], "distance": distance[listed]}
-        columns |= {"fraction": share[listed], "start": start}
-        return {**columns, "complete": complete and goal >= mass}
+        if not (moved > 0).any():
+            rows, columns = flipped(np.empty(0), np.empty(0, dtype=np.intp), moved, None)
+            return {**columns, "row": rows, "start": np.empty((0, len(features)))}
+        radius = float(reach[moved > 0].max()) * (1 + AGREEMENT)
+        sample = self._source.filter(self._distance <= radius).rows(request)
+        mass = sample.weight if scale is None else sample.columns["mass"] * scale
+        rows, columns = flipped(sample.columns["distance"].astype(float), self.cells.locate(sample), moved, mass)
+        start = np.column_stack([sample.columns[role][rows] for role in features])
+        return {**columns, "row": np.full(rows.size, -1), "start": start}
 
     def _complete(self) -> Lazy:
         """The rows that the passes use: without those dropped because a value is missing."""
@@ -363,10 +346,15 @@ class RowsByPasses:
 Rows = MeasuredArrays | RowsByPasses
 
 
-def nearest(distance: FloatArray, share: FloatArray) -> tuple[IntArray, bool]:
-    """Places of the rows that flip, in whole or in part, nearest first, and whether all of them are listed."""
+def flipped(
+    distance: FloatArray, cell: IntArray, moved: FloatArray, weight: FloatArray | None
+) -> tuple[IntArray, dict[str, Any]]:
+    """The places of the rows that flip, in whole or in part, nearest first, and what a plan says about them."""
+    share = solve.fractions(distance, cell, moved, weight)
     rows = np.flatnonzero(share > TRACE)
-    return rows[np.argsort(distance[rows], kind="stable")[:PLAN_ROWS]], rows.size <= PLAN_ROWS
+    listed = rows[np.argsort(distance[rows], kind="stable")[:PLAN_ROWS]]
+    columns = {"cell": cell[listed], "distance": distance[listed], "fraction": share[listed]}
+    return listed, {**columns, "complete": rows.size <= PLAN_ROWS}
 
 
 def with_decisions(source: Source, cost: Distance) -> tuple[Source, str]:
@@ -412,15 +400,17 @@ def infer_threshold(plan: ProjectPlan) -> float:
 
 def refuse_levels_without_factor(plan: ProjectPlan) -> None:
     """Raise if `PerGroup` has no factor for some levels: they were forgotten, and are not missing."""
-    for layer in plan.prices:
-        level, factor = nw.col(layer.column), levels(layer.column, layer.factors)
-        without = plan.source.filter(factor.is_null() & ~level.is_null()).sums({"level": level}, {})
-        if len(without):
-            names = ", ".join(sorted(map(repr, without["level"].to_list()))[:10])
-            raise MissingValues(
-                f"factors: {without[COUNT].sum():,.0f} rows have a level of {layer.column!r} without a factor: "
-                f"{names}. Given: {', '.join(map(repr, layer.factors))}. Give one for each level."
-            )
+    price = plan.price
+    if price is None:
+        return
+    level, factor = nw.col(price.column), levels(price.column, price.factors)
+    without = plan.source.filter(factor.is_null() & ~level.is_null()).sums({"level": level}, {})
+    if len(without):
+        names = ", ".join(sorted(map(repr, without["level"].to_list()))[:10])
+        raise MissingValues(
+            f"factors: {without[COUNT].sum():,.0f} rows have a level of {price.column!r} without a factor: {names}. "
+            f"Given: {', '.join(map(repr, price.factors))}. Give one for each level."
+        )
 
 
 # ---- lattices

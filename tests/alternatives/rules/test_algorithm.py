@@ -45,9 +45,9 @@ def _decides_badly(training: Training) -> Any:
     ("rule", "message"),
     [
         (_raises, "no luck"),
-        (_nan, "NaN"),
+        (_nan, "0 are finite"),
         (_short, r"shape \(3,\)"),
-        (_text, "not numbers"),
+        (_text, "could not convert"),
         (_not_callable, "callable"),
         (_decides_badly, "x9"),
     ],

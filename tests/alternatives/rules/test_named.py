@@ -184,7 +184,7 @@ def test_folds_that_choose_scores_of_different_units_recommend_one_cutoff(
 
 def test_lists(data: dict[str, Any], crossfit: dict[str, Any]) -> None:
     assert iso.improvability(data, **crossfit, rule=["linear"]).rule == "linear"
-    with pytest.raises(UsageError, match="the list is empty"):
+    with pytest.raises(UsageError, match="rule: \\[\\] is not allowed"):
         iso.improvability(data, **crossfit, rule=[])
     with pytest.raises(RuleFailed, match="fold 1"):
         iso.improvability(data, **crossfit, rule=[broken, broken])

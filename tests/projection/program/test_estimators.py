@@ -71,7 +71,7 @@ def test_thresholds_of_rows_in_32_bits(threshold: float) -> None:
 def test_indefinite_kernels_are_refused() -> None:
     x, y = times(0.0, 1.0)
     for model in (SVC(kernel="sigmoid"), SVC(kernel="poly", coef0=-1.0)):
-        with pytest.raises(UsageError, match=r"not positive definite.*Allowed: 'linear', 'rbf', 'poly'"):
+        with pytest.raises(UsageError, match=r"not known to be positive definite.*Allowed: 'linear', 'rbf', 'poly'"):
             estimators.distance(model.fit(x, y))
     for model in (SVC(kernel="poly", coef0=1.0), SVC(kernel="rbf")):
         assert np.isfinite(estimators.distance(model.fit(x, y)).evaluate(x.to_numpy())).all()

@@ -149,21 +149,16 @@ def applied(algorithm: Algorithm, name: str, people: People) -> tuple[Algorithm,
     if algorithm.decide is None:
         return algorithm, nothing
     try:
-        returned = algorithm(people)
+        numbers = np.asarray(algorithm(people), dtype=float)
     except Exception as error:
-        note = f"failed to decide: {type(error).__name__}: {error}"
-        return Algorithm(None, Status.FAILED, f"rule {name!r} {note}"), nothing
-    try:
-        numbers = np.asarray(returned, dtype=float)
-    except (TypeError, ValueError):
-        note = "returned values that are not numbers; numbers are needed."
-    else:
-        if numbers.shape == (len(people),) and np.isfinite(numbers).all():
-            return algorithm, numbers
-        note = f"returned shape {numbers.shape}; one value for each of {len(people)} rows is needed."
-        if numbers.shape == (len(people),):
-            note = f"returned {(~np.isfinite(numbers)).sum()} NaN or infinite values; finite numbers are needed."
-    return Algorithm(None, Status.FAILED, f"rule {name!r} {note}"), nothing
+        return Algorithm(
+            None, Status.FAILED, f"rule {name!r} failed to decide: {type(error).__name__}: {error}"
+        ), nothing
+    if numbers.shape == (len(people),) and np.isfinite(numbers).all():
+        return algorithm, numbers
+    seen = f"an array of shape {numbers.shape}, of which {np.isfinite(numbers).sum():,} are finite numbers"
+    note = f"rule {name!r} returned {seen}; it must return one for each of {len(people):,} rows."
+    return Algorithm(None, Status.FAILED, note), nothing
 
 
 # ---- scores into decisions

@@ -177,11 +177,10 @@ class ThresholdsRule:
     group_aware: ClassVar[bool] = True
 
     def __call__(self, training: rules.Training) -> rules.Algorithm:
-        if training.criteria.priced:
-            raise UsageError("accuracy: the group_thresholds rule needs 0/1 decisions; a price has no cut-off.")
-        if not training.criteria.scored:
+        if training.criteria.priced or not training.criteria.scored:
             raise UsageError(
-                "capacity: group_thresholds moves the cut-off of a score; give a capacity, or iso.above(threshold)."
+                "capacity: group_thresholds moves the cut-off of a score, and prices have none; give a capacity, or "
+                "iso.above(threshold)."
             )
         n = len(training.outcome)
         fold, scores = training.rng.permutation(n) % FOLDS, np.full(n, np.nan)
@@ -353,9 +352,7 @@ def selection_rule(
     """The rule for a name, a scikit-learn estimator, a callable, or a list of these to choose from; and its name."""
     if isinstance(given, GroupAware):
         return selection_rule(given.rule, features=features, group_aware=True)
-    if isinstance(given, (list, tuple)):
-        if not given:
-            raise UsageError(f"rule: the list is empty; give one or more of {', '.join(NAMES)}, or estimators.")
+    if isinstance(given, (list, tuple)) and given:
         choices = tuple(selection_rule(item, features=features, group_aware=group_aware) for item in given)
         return choices[0] if len(choices) == 1 else (ChoiceRule(choices), " or ".join(name for _, name in choices))
     if not features and (isinstance(given, str) or hasattr(given, "fit")):

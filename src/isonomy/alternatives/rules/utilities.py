@@ -5,7 +5,7 @@ The utility of a group is U = E[u | group] / E[w | group] (equation 1 of the pap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
@@ -83,10 +83,8 @@ class Utility:
             raise DataError(
                 f"utility {self.name!r} must return u and w, one number per row each: {type(error).__name__}: {error}"
             ) from error
-        if not (np.isfinite(u).all() and np.isfinite(w).all()):
-            raise DataError(f"utility {self.name!r} returned NaN or infinite values.")
-        if (w < 0).any():
-            raise DataError(f"utility {self.name!r} returned a negative w; it is a denominator and must be >= 0.")
+        if not (np.isfinite(u).all() and np.isfinite(w).all() and (w >= 0).all()):
+            raise DataError(f"utility {self.name!r} must return finite numbers; w is a denominator, and at least 0.")
         if not self.ready:
             self._refuse_other_rows(x, y, decision, u, w)
         return u, w
@@ -142,7 +140,7 @@ UtilityLike = str | Utility | Mapping[str, object]
 Weights = Literal["pooled"] | Mapping[str, float]  # of the groups in a single accuracy; "pooled": all rows together
 
 
-def utility(argument: str, given: object) -> Utility:
+def utility(argument: str, given: object, criteria: Iterable[str] = ()) -> Utility:
     """A utility by its name, as ``{"utility": name, "outcome": column}``, or as an object."""
     if isinstance(given, Utility):
         return given
@@ -152,7 +150,7 @@ def utility(argument: str, given: object) -> Utility:
         named = utility(argument, given["utility"])
         return named.on(str(given["outcome"])) if given.get("outcome") else named
     if not isinstance(given, str) or given not in READY:
-        raise UnknownOption(argument, given, (*READY, "a Utility"))
+        raise UnknownOption(argument, given, (*READY, *criteria, "a Utility"))
     return READY[given]
 
 
@@ -176,18 +174,11 @@ def fairness_utilities(given: UtilityLike | Sequence[UtilityLike] | None, accura
     """The fairness utilities, by default the accuracy utility; criteria such as equalized_odds stand for several."""
     if given is None:
         return (accuracy,)
-    if not isinstance(given, (str, Utility, Mapping, Sequence)):
-        raise UsageError(f"fairness: {shown(given)} is not allowed; give a utility or a criterion, or a list of them.")
-    listed: Sequence[UtilityLike] = [given] if isinstance(given, (str, Utility, Mapping)) else list(given)
+    listed = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
     opened = [part for item in listed for part in (CRITERIA.get(item, (item,)) if isinstance(item, str) else (item,))]
-    if not opened:
-        raise UsageError("fairness: give at least one utility or criterion.")
-    for item in opened:
-        if isinstance(item, str) and item not in READY:
-            raise UnknownOption("fairness", item, (*READY, *CRITERIA, "a Utility"))
-    utilities = tuple(utility("fairness", item) for item in opened)
-    if len({u.name for u in utilities}) < len(utilities):
-        raise UsageError(f"fairness: {', '.join(u.name for u in utilities)} names the same utility twice.")
+    utilities = tuple(utility("fairness", item, CRITERIA) for item in opened)
+    if not 0 < len({u.name for u in utilities}) == len(utilities):
+        raise UsageError(f"fairness: {shown(given)} is not allowed; give one or more different utilities or criteria.")
     return utilities
 
 

@@ -77,7 +77,6 @@ def unskewed(z: FloatArray, third: FloatArray, variance: FloatArray) -> FloatArr
 
 
 def log_evidence(z: FloatArray, k: FloatArray, side: Alternative = "two-sided") -> FloatArray:
-    """The logarithm of the e-value of z'."""
     with np.errstate(all="ignore"):
         both = 0.5 * (z**2 * k / (1.0 + k) - np.log1p(k))
         if side == "two-sided":

@@ -167,7 +167,6 @@ class DecisionCells:
 
 
 def others(groups: tuple[Group, ...]) -> Group:
-    """Everybody outside a named condition."""
     return Group(((CONDITION, f"not {groups[0].label}"),))
 
 

@@ -68,7 +68,6 @@ class Distance(ABC):
 
 
 def sides(signed: FloatArray) -> FloatArray:
-    """1 for rows that are selected, -1 for the others."""
     return np.where(signed >= 0, 1.0, -1.0)
 
 
@@ -261,7 +260,6 @@ class Mixed(Distance):
 
     @property
     def _continuous(self) -> FloatArray:
-        """The coefficients per unit of cost, 0 for discrete features."""
         theta = self.linear.theta * self.linear.reach
         theta[self._places] = 0.0
         return theta
@@ -451,7 +449,7 @@ class PerGroup:
     The factor changes the cost of a move, not its end.
     """
 
-    distance: Distance | PerGroup
+    distance: Distance
     column: str
     factors: Mapping[Any, Any]
 

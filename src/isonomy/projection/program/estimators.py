@@ -121,9 +121,8 @@ def distance(
         and not kernel,
         f"norm: {norm!r} is not allowed for a kernel classifier, which is measured in its own space; use 'l2'.": kernel
         and norm != "l2",
-        f"threshold: {threshold!r} is not a probability above 0 and up to 1.": kind in (*TREES, *ENSEMBLES)
-        and not 0 < given <= 1,
-        f"threshold: {threshold!r} is not a probability strictly between 0 and 1.": kind in LOGISTIC
+        f"threshold: {threshold!r} is not a probability strictly between 0 and 1.": kind
+        in (*TREES, *ENSEMBLES, *LOGISTIC)
         and not 0 < given < 1,
     }
     for message, refused in refusals.items():
@@ -160,16 +159,13 @@ def distance(
 
 
 def _searched(estimator: Any, names: tuple[str, ...], threshold: float | None, norm: Norm, refused: object) -> Searched:
-    """For a classifier of which only its decisions are known."""
     kind = type(getattr(estimator, "steps", [("", estimator)])[-1][1]).__name__
     if refused:
         raise UsageError(
             f"squared, immutable, costs: the boundary of {kind} is searched by its decisions; leave them out."
         )
-    if threshold is not None and not (0 < threshold <= 1 and hasattr(estimator, "predict_proba")):
-        raise UsageError(
-            f"threshold: {threshold!r} is not a probability above 0 and up to 1 that {kind} could be compared with."
-        )
+    if threshold is not None and not (0 < threshold < 1 and hasattr(estimator, "predict_proba")):
+        raise UsageError(f"threshold: {threshold!r} is not a probability between 0 and 1, or {kind} predicts none.")
 
     def decision(rows: FloatArray) -> FloatArray:
         # A pipeline may choose columns by their names.
@@ -210,16 +206,11 @@ def _dense(matrix: Any) -> FloatArray:
 def _kernel(model: Any, names: tuple[str, ...], scaled: Scaler, threshold: float, squared: bool) -> Kernel:
     from sklearn.metrics.pairwise import pairwise_kernels
 
-    if callable(model.kernel) or model.kernel == "precomputed":
-        raise UsageError(
-            "distance: SVC with a kernel of its own has no known distance; give score (and threshold), or a column."
-        )
     if model.kernel not in KERNELS or (model.kernel == "poly" and model.coef0 < 0):
-        kernel = f"kernel={model.kernel!r}" + (f", coef0={model.coef0!r}" if model.kernel == "poly" else "")
         raise UsageError(
-            f"distance: SVC({kernel}) is not positive definite: it belongs to no space in which distances could be "
-            f"measured. Allowed: {', '.join(map(repr, KERNELS))} (with coef0 from 0 up). Otherwise give score, such as "
-            "the column of decision_function."
+            f"distance: SVC(kernel={model.kernel!r}, coef0={model.coef0!r}) is not known to be positive definite, so "
+            f"it has no distance. Allowed: {', '.join(map(repr, KERNELS))} (with coef0 from 0 up). Otherwise give "
+            "score, such as the column of decision_function."
         )
     options = {"gamma": model._gamma, "degree": model.degree, "coef0": model.coef0}
     support, alpha = _dense(model.support_vectors_), np.ravel(_dense(model.dual_coef_))

@@ -135,17 +135,13 @@ class SortedRows:
 
 
 class BinnedRows:
-    """Rows that an engine holds, in bins that grouped passes count: this takes the place of sorting.
+    """Rows that an engine holds, in bins that grouped passes count.
 
     Each round of the program is one pass, made by ``count``, that splits the segments that the dual solution cuts, and
     with them the bins that hold the quartiles. A bin with few rows comes apart by value, so the rounds end at the same
-    segments, and at the same solution, as sorting would. All cells share one partition of the distances: a bin that is
-    split for one cell is split for all of them, and ``_finest`` holds the segments of the partition as it is by now.
-
-    Ends of bins are multiples of powers of two. Then ``(distance - low) * pieces / width`` has no rounding error, and
-    no row is on one side of an end when it is counted and on the other when it is compared.
-
-    ``side`` has the side of each cell, ``mean`` is the mean distance.
+    segments as sorting would. A bin that is split for one cell is split for all of them: ``_finest`` holds the present
+    partition. Ends of bins are multiples of powers of two, so that ``(distance - low) * pieces / width`` has no
+    rounding error, and no row is on one side of an end when it is counted and on the other when it is compared.
     """
 
     def __init__(self, count: Callable[..., Segments], side: FloatArray, mean: float) -> None:
@@ -182,23 +178,6 @@ class BinnedRows:
         begin, place = (part.group * lows.size + np.searchsorted(lows, part.low) for part in (cut, bins))
         last = np.searchsorted(begin, place, "right") - 1
         return bins.where((last >= 0) & (cut.group[last] == bins.group) & (bins.low < cut.high[last]))
-
-    def radius(self, moved: FloatArray, goal: float, most: float) -> float:
-        """A distance within which ``goal`` rows flip, and not many more than ``most`` rows lie."""
-        segments, radius = self.coarse, 0.0
-        for _ in range(ROUNDS):
-            segments = segments.where(np.lexsort((segments.low, segments.group)))
-            begins = np.searchsorted(segments.group, segments.group)
-            before = np.append(0.0, np.cumsum(segments.count))
-            flips = np.clip(moved[segments.group] - before[:-1] + before[begins], 0.0, segments.count)
-            outward = np.argsort(segments.high, kind="stable")
-            last = int(np.searchsorted(np.cumsum(flips[outward]), goal * (1 - SLACK)))
-            radius = float(segments.high[outward[min(last, outward.size - 1)]])
-            edge = (segments.low < radius) & (segments.high >= radius)
-            if segments.count[segments.high <= radius].sum() <= most or not edge.any():
-                break
-            segments = segments.where(~edge) + self.split(segments.where(edge))
-        return radius
 
     def _quartiles(self) -> tuple[tuple[float, float], Segments]:
         """The quartiles of the signed distance as far as they are known, and the bins to split until they are."""
