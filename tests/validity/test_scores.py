@@ -19,9 +19,9 @@ def test_size_is_right(method: str) -> None:
 
 
 def test_the_paper_s_size_is_not() -> None:
-    """Its size was 0.78 here in 200 tables."""
+    """0.80 on the page."""
     size = float(SIZE.find("size, steep, 500 rows per group, published").measure(60)[0][0])
-    assert size >= 0.78 - binomial_margin(0.78, 60)
+    assert size >= 0.8 - binomial_margin(0.8, 60)
 
 
 @pytest.mark.parametrize(

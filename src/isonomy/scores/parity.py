@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 FEWEST = 2.0  # effective users at a score; the paper's method has no rule
 MANY = 0.2  # of the comparisons at a score: fewer that were not made hardly matter
-# Other methods compare points alone.
-TESTS: Mapping[str, comparisons.Test] = {"cumulative": "walk", "trend": "trend", "omnibus": "all"}
 
 
 # ---- call
@@ -279,11 +277,9 @@ def compare(table: VoteMoments, plan: ParityPlan, rng: np.random.Generator) -> d
     curves = {"": fit.beta[0], "_low": robust.beta[0] - half, "_high": robust.beta[0] + half}
     limits = (0.0, 1.0) if table.binary else (-np.inf, np.inf)
     sides = {f"estimate{end}": np.where(known, np.clip(values, *limits), np.nan) for end, values in curves.items()}
-    pair_pvalue = np.repeat([part.pop("pair_pvalue") for part in bands], grid.size)
     return {
         **pair_lines(table, pairs, grid.size, {"effective_n": fit.effective, **sides}),
         **{name: np.concatenate([part[name] for part in bands]) for name in bands[0]},
-        "pair_pvalue": pair_pvalue,
         "score": np.tile(grid, len(pairs)),
         "bandwidth": np.tile(smoother.width, len(pairs)),
     }
@@ -303,10 +299,7 @@ def band(
     pair: Pair,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    residual, test = plan.kind == "residual", TESTS.get(plan.kind, "points")
-    bounds = (-1.0, 1.0) if table.binary else (-np.inf, np.inf)
-    adjust = plan.adjust or ("bonferroni" if plan.published else "sup-t")
-    average, parabola = (replace(smoother, degree=degree) for degree in (0, 2))
+    residual, average = plan.kind == "residual", replace(smoother, degree=0)
     pooled = robust = path = None
     usable = np.asarray(_averaged(fit)[list(pair)].all(axis=0))
     if not plan.published:
@@ -315,9 +308,12 @@ def band(
     if pooled is None or residual:
         contrast = comparisons.means(table, pair, pooled, average, fit.users[list(pair)])
     else:
-        contrast, robust = (comparisons.orthogonal(table, pair, pooled, each) for each in (average, parabola))
-        path = None if test == "points" else comparisons.walk(table, pair, pooled, plan.within(table), plan.alpha)
-    judgment = comparisons.Judgment(adjust, plan.alpha, plan.tolerance, plan.draws, bounds, test)
+        contrast = comparisons.orthogonal(table, pair, pooled, average)
+        robust = comparisons.orthogonal(table, pair, pooled, replace(smoother, degree=2))
+        if plan.kind != "orthogonal":
+            path = comparisons.walk(table, pair, pooled, plan.within(table), plan.alpha)
+    adjust = plan.adjust or ("bonferroni" if plan.published else "sup-t")
+    judgment = comparisons.Judgment(plan.kind, adjust, plan.alpha, plan.tolerance, plan.draws)
     return judgment.band(table, pair, contrast, robust, usable, path, rng)
 
 

@@ -37,7 +37,6 @@ from isonomy.scores.smoothing.kernels import (
 from isonomy.scores.smoothing.moments import Pair, VoteMoments
 
 TINY = np.finfo(float).tiny
-NAN = float("nan")
 
 # ---- curves
 
@@ -193,7 +192,7 @@ class PairContrast:
         moments: VoteMoments,
         pair: Pair,
         usable: BoolArray | None = None,
-        alpha: float | None = 0.05,
+        alpha: float = 0.05,
         sums: FloatArray | None = None,
     ) -> tuple[FloatArray, Wald]:
         """Covariance (J, J), NaN where only rounding is left of a variance, and the differences with their errors.
@@ -221,13 +220,13 @@ class PairContrast:
 WIDER = 10.0
 
 
-def skewed(moments: VoteMoments, pair: Pair, functionals: Sequence[FloatArray], alpha: float | None) -> BoolArray:
-    """Which of the differences (P,) are too skewed for any law at ``alpha`` (None: do not ask); none of 0/1 outcomes.
+def skewed(moments: VoteMoments, pair: Pair, functionals: Sequence[FloatArray], alpha: float) -> BoolArray:
+    """Which of the differences (P,) are too skewed for any law at ``alpha``; none of 0/1 outcomes.
 
     Judged by each group's votes, and by the skewness of both groups pooled: the votes of a small group without an
     outlier do not show how skewed outcomes are.
     """
-    if moments.binary or alpha is None:
+    if moments.binary:
         return np.zeros(functionals[0].shape[-1], dtype=bool)
     lever = np.sum([np.abs(f[1]) for f in functionals], axis=0)
     plain, null, pooled = np.zeros((3, 2, lever.shape[-1]))
@@ -346,7 +345,7 @@ class Walk:
 
 
 def walk(
-    moments: VoteMoments, pair: Pair, pooled: Pooled, within: BoolArray | None = None, alpha: float | None = 0.05
+    moments: VoteMoments, pair: Pair, pooled: Pooled, within: BoolArray | None = None, alpha: float = 0.05
 ) -> Walk:
     """The walk of two groups, at intervals with equal shares of their votes. ``within``: at these sites only."""
     chosen = list(pair)
@@ -430,17 +429,15 @@ def trend_test(
 # determines it.
 SEPARATE = 1e-6
 Adjustment = Literal["sup-t", "bonferroni", "holm", "none"]
-Test = Literal["points", "walk", "trend", "all"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judgment:
+    kind: str  # the plain value of ``method``
     adjust: Adjustment
     alpha: float
     tolerance: float | None
     draws: int
-    bounds: tuple[float, float] = (-np.inf, np.inf)  # where a difference can lie
-    test: Test = "points"
 
     def band(
         self,
@@ -452,17 +449,15 @@ class Judgment:
         walk: Walk | None,
         rng: np.random.Generator,
     ) -> dict[str, Any]:
-        """The columns of the difference at each point, NaN where unsupported, and ``pair_pvalue`` for all points.
+        """The columns of the difference at each point, NaN where unsupported; ``pair_pvalue`` is that of all points.
 
         ``average`` is tested and estimates the difference; the band is that of ``robust``, or of the average if it is
         None. ``walk``: judged with the points, or it or its trend instead of them. The pointwise interval is that of
         two one-sided tests at alpha.
         """
         together = [part.functionals for part in (average, robust, walk) if part is not None]
-        sums, points = (
-            covariances(moments, pair, [np.concatenate(f, axis=-1) for f in zip(*together, strict=True)]),
-            usable.size,
-        )
+        sums = covariances(moments, pair, [np.concatenate(f, axis=-1) for f in zip(*together, strict=True)])
+        points = usable.size
         covariance, effect = average.law(moments, pair, usable, self.alpha, sums[:, :points, :points])
         usable = np.isfinite(np.diagonal(covariance))
         score, pvalue = judge(effect, self.tolerance)
@@ -476,9 +471,8 @@ class Judgment:
             overall = self._joint(whole, walk, overall, furthest, both)
         banded = effect
         if robust is not None:
-            second, banded = robust.law(
-                moments, pair, usable, self.alpha, sums[:, points : 2 * points, points : 2 * points]
-            )
+            place = slice(points, 2 * points)
+            second, banded = robust.law(moments, pair, usable, self.alpha, sums[:, place, place])
             _, critical = self._adjusted(score, second, pvalue, band_draws)
         # Where the difference is too skewed for any law, it may be anything.
         unlimited = np.isfinite(effect.value) & np.isnan(effect.standard_error)
@@ -486,8 +480,9 @@ class Judgment:
         pointwise = np.where(unlimited, -np.inf, pointwise[0]), np.where(unlimited, np.inf, pointwise[1])
         ends = (effect.value, *banded.band(critical), *pointwise)
         names = ("disparity", "ci_low", "ci_high", "pointwise_low", "pointwise_high")
-        columns: dict[str, Any] = {n: np.clip(end, *self.bounds) for n, end in zip(names, ends, strict=True)}
-        tests = {"pvalues": pvalue, "adjusted_pvalue": adjusted, "pair_pvalue": overall}
+        bounds = (-1.0, 1.0) if moments.binary else (-np.inf, np.inf)
+        columns: dict[str, Any] = {n: np.clip(end, *bounds) for n, end in zip(names, ends, strict=True)}
+        tests = {"pvalues": pvalue, "adjusted_pvalue": adjusted, "pair_pvalue": np.full(points, overall)}
         return columns | {"se": effect.standard_error} | tests
 
     def _adjusted(
@@ -514,7 +509,7 @@ class Judgment:
         ``covariance``: of the usable points, then of the steps.
         """
         if not walk.known:
-            return points if self.test == "all" else NAN
+            return points if self.kind == "omnibus" else np.nan
         many = len(covariance) - walk.step.size
         correlation, scale = correlations(covariance, many)
         # The covariance of the steps is small where events are few by chance.
@@ -527,10 +522,10 @@ class Judgment:
         range_pvalue = 1.0
         if largest > 0:
             range_pvalue = min(float(resampling.resampled_pvalues(largest, ascending)), walk.bound(largest, steps))
-        if self.test == "walk":
+        if self.kind == "cumulative":
             return range_pvalue
         trend_pvalue, trends = trend_test(walk, steps, self.tolerance, z[:, many:] * scale[many:])
-        if self.test == "trend":
+        if self.kind == "trend":
             return trend_pvalue
         pvalues, drawn = [range_pvalue, trend_pvalue], [resampling.drawn_pvalues(ranges, largest), trends]
         if many:
@@ -648,8 +643,8 @@ def ordering(
     reversal is ``better`` around ``score`` against ``worse`` around ``higher_score``. All reversals are at most
     ``limit``, by one-sided limits; minus infinity if there can be none.
     """
-    untested = dict.fromkeys(("pvalue", "limit", "score", "higher_score", "difference"), NAN)
-    unknown: dict[str, Any] = untested | {"better": "", "worse": ""}
+    unknown: dict[str, Any] = dict.fromkeys(("pvalue", "limit", "score", "higher_score", "difference"), np.nan)
+    unknown |= {"better": "", "worse": ""}
     groups, many = means["value"].shape
     if many < 2:
         return unknown | {"limit": -np.inf}

@@ -232,8 +232,7 @@ class Bandwidth:
 
     axis: Axis
     n: float  # users at user level, rows at aggregate level: the average number in a group
-    given: FloatArray | None = None  # the caller's widths: one, or one for each point of ``grid``
-    grid: FloatArray | None = None
+    given: tuple[FloatArray, FloatArray] | None = None  # scores, and the caller's width at each of them
     factor: float = 1.0  # on the published rule
 
     @classmethod
@@ -241,28 +240,21 @@ class Bandwidth:
         """The caller's bandwidth: one positive number, or one for each point of the grid. None: the published rule."""
         if bandwidth is None:
             return cls(axis, n)
-        try:
-            values = np.atleast_1d(np.asarray(bandwidth, dtype=np.float64))
-        except (TypeError, ValueError, OverflowError):
-            values = np.empty(0)
+        values = np.atleast_1d(np.asarray(bandwidth, dtype=np.float64))
         least = axis.length / BINS
         if values.size not in (1, grid.size) or not np.all(np.isfinite(values) & (values >= least)):
             raise UsageError(
                 f"bandwidth: {shown(bandwidth)} is not allowed; give None for the published rule, a number of at "
                 f"least {least:.3g} (a bin of the score axis), or one such number per grid point ({grid.size})."
             )
-        return cls(axis, n, values, grid)
+        return cls(axis, n, (grid, np.broadcast_to(values, grid.shape)))
 
     def widths(self, points: FloatArray) -> FloatArray:
         """The published rule is max(1.06 sqrt(s (1 - s)) n^(-1/5), n^(-1/5) / 10), the paper's section 7, on the span
         of the axis scaled to [0, 1].
         """
-        if self.given is not None and self.grid is not None:
-            return (
-                np.full(points.shape, self.given[0])
-                if self.given.size == 1
-                else np.interp(points, self.grid, self.given)
-            )
+        if self.given is not None:
+            return np.interp(points, *self.given)
         low, high = self.axis.span
         length = high - low if high > low else 1.0
         s = np.clip((points - low) / length, 0.0, 1.0)
