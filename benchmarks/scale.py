@@ -84,7 +84,7 @@ def by_user(path: str) -> object:
 
 def audit(path: str) -> object:
     """One audit of every method."""
-    done = iso.Audit.from_dict({"data": {"path": path, "in_memory": False}, **AUDIT}).run()
+    done = iso.Audit.from_dict(AUDIT, data=pl.scan_parquet(path)).run()
     failed = [entry.error for entry in done.entries if entry.error]
     if failed:
         raise RuntimeError(failed[0])

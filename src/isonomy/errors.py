@@ -1,27 +1,4 @@
-"""Every error isonomy raises on purpose.
-
-    IsonomyError
-    ├── UsageError (ValueError)         the call is wrong: fix the arguments
-    │   ├── UnknownColumn               a name that is not in the table
-    │   ├── UnknownOption               a value an argument does not take
-    │   ├── MissingRole                 a column role the request needs was not given
-    │   └── ConfigError                 the audit file is wrong: fix the key it names
-    ├── DataError (ValueError)          the table is wrong: fix or filter the rows
-    │   ├── EmptyFrame                  no rows
-    │   ├── DuplicateColumns            two columns share a name
-    │   ├── LengthMismatch              columns of a mapping differ in length
-    │   ├── MixedTypes                  one column holds several types
-    │   ├── WrongType                   text where numbers are needed, and the like
-    │   ├── NotBinary                   values other than 0 and 1
-    │   ├── OutOfRange                  values outside the range a metric is made for
-    │   ├── MissingValues               nulls, NaN or infinite values in a needed column
-    │   ├── MissingGroups               nulls in a column that defines groups
-    │   ├── BadCount                    a negative, fractional or missing count
-    │   ├── BadWeight                   a negative weight, or weights that are all 0
-    │   ├── OneGroup                    a comparison needs two groups
-    │   └── NotEnoughData               too few rows to answer at all
-    └── MethodError (RuntimeError)      the request was sound and could not be carried out
-        └── RuleFailed                  a selection rule raised or returned what cannot be used
+"""Every error isonomy raises on purpose: the call, the table or the request is wrong, and a subclass says how.
 
 `UsageError` and `DataError` are also `ValueError`, so code that knows nothing of isonomy can catch them.
 """

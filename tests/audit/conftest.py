@@ -48,12 +48,10 @@ column = "year"
 op = "in"
 value = [2025, 2026]
 
-[tolerances]
-flag = 0.02
-
 [[tests]]
 kind = "flag"
 metric = "tpr"
+tolerance = 0.02
 reference = {race = "White"}
 
 [[tests]]

@@ -23,7 +23,6 @@ from isonomy.audit.config import (
     Data,
     FileColumns,
     Test,
-    Tolerances,
     build,
     model_of,
     read,
@@ -36,7 +35,7 @@ from isonomy.options import ROW_DEFAULTS, Column, Power, hints
 from isonomy.results import QUESTIONS
 
 TABLES: tuple[type[BaseModel], ...] = (
-    Data, FileColumns, Tolerances, Condition, FileCut, FileWhere, OwnMetric, *MODELS.values(),
+    Data, FileColumns, Condition, FileCut, FileWhere, OwnMetric, *MODELS.values(),
 )  # fmt: skip
 
 
@@ -44,7 +43,6 @@ def test_a_good_file(good: str) -> None:
     config = parse(good)
     assert config.names == ["flag-tpr", "flag-thin files"]
     assert config.data.missing == "drop"
-    assert config.tolerances.model_dump(exclude_none=True) == {"flag": 0.02}
     assert config.filters[0].value == [2025, 2026]
 
 

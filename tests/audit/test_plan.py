@@ -51,22 +51,6 @@ def test_roles_come_from_columns_unless_the_test_says_otherwise() -> None:
     assert "features" not in options({"kind": "treatment_bias"}, **common)
 
 
-def test_tolerances_are_for_tests_that_set_none() -> None:
-    tests = plan(
-        build(
-            {
-                "tolerances": {"flag": 0.1},
-                "tests": [
-                    {"kind": "flag", "metric": "tpr"},
-                    {"kind": "flag", "metric": "fpr", "tolerance": 0.2},
-                    {"kind": "certify", "metric": "fpr"},
-                ],
-            }
-        )
-    )
-    assert [one.options.get("tolerance") for one in tests] == [0.1, 0.2, None]
-
-
 def test_seeds_depend_on_the_name_alone() -> None:
     tests = [{"kind": "predictive_parity", "id": name} for name in "abc"]
     seeds = {one.name: one.seed for one in plan(build({"seed": 3, "tests": tests}))}
@@ -106,7 +90,6 @@ def test_whatever_changes_a_number_or_a_word_changes_the_identity(changes: dict[
     assert identity() == identity(title="Another")
     assert identity() != identity("other")
     assert identity() != identity(**changes)
-    assert identity() != identity(tolerances={"flag": 0.1})
 
 
 def test_every_column_is_named_with_its_key() -> None:

@@ -409,3 +409,13 @@ def test_a_monitor_without_batches_counts_tables(tmp_path: Path) -> None:
     assert Audit.from_toml(tmp_path / "audit.toml").config.names == ["monitor-selection_rate"]
     done = CliRunner().invoke(app, ["monitor", "update", str(tmp_path / "audit.toml"), "--batch", "1"])
     assert done.exit_code in (0, 1), done.output
+
+
+def test_the_outcome_of_an_uplift_audit_is_what_the_treatment_may_change(tmp_path: Path) -> None:
+    iso.simulate.lender(3_000, seed=1).frame().write_csv(tmp_path / "data.csv")
+    guesses = write_starter(tmp_path / "data.csv", tmp_path / "audit.toml", field="uplift")
+    assert 'outcome = "accepted"' in guesses
+    assert not any(guess.startswith("prediction") for guess in guesses)
+    taken = '"accepted" is taken as the outcome that the treatment may change, rather than "repaid". Is it?'
+    assert f"check: {taken}" in guesses
+    assert set(Audit.from_toml(tmp_path / "audit.toml").run().results) == {"treatment_bias", "evaluate_corrections"}

@@ -29,7 +29,7 @@ def numbers(result: AuditResult) -> dict[str, Any]:
 def test_every_kind_of_input_gives_the_same_numbers(table: pl.DataFrame, parquet: Path, audit: MakeAudit) -> None:
     expected = numbers(audit(table).run())
     file = {"path": parquet.name}
-    for place in (file, {**file, "in_memory": False}, {"path": "*.parquet"}, {"path": str(parquet)}):
+    for place in (file, {"path": "*.parquet"}, {"path": str(parquet)}):
         same(numbers(audit(place=place, folder=parquet.parent).run()), expected)
 
 
@@ -108,10 +108,11 @@ def test_the_table_of_the_caller_takes_the_place_of_the_file(table: pl.DataFrame
     assert (opened.name, opened.size, opened.source.missing) == ("a polars table", None, "drop")
 
 
-@pytest.mark.parametrize(("in_memory", "lazy"), [(None, False), (True, False), (False, True)])
-def test_files_of_moderate_size_are_held(parquet: Path, in_memory: bool | None, lazy: bool) -> None:
+@pytest.mark.parametrize(("held", "lazy"), [(2**30, False), (0, True)])
+def test_files_of_moderate_size_are_held(parquet: Path, held: int, lazy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isonomy.audit.table.HELD_BYTES", held)
     opened = open_table(Data(path=parquet.name), parquet.parent)
-    source = narrow(opened, ["race", "outcome"], [Condition(column="sex", value="Male")], in_memory)
+    source = narrow(opened, ["race", "outcome"], [Condition(column="sex", value="Male")])
     assert source.lazy is lazy
     assert list(source.schema) == ["race", "outcome"]
     assert identified(source).rows == len(pl.read_parquet(parquet).filter(pl.col("sex") == "Male"))

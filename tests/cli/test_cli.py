@@ -17,6 +17,7 @@ import isonomy
 from isonomy.frames import Source
 
 Run = Callable[..., Any]
+Change = Callable[[str, str], None]
 
 
 def test_help_names_every_command(run: Run) -> None:
@@ -84,6 +85,21 @@ def test_validate_reads_no_row(folder: Path, run: Run, monkeypatch: pytest.Monke
     monkeypatch.setattr(Source, "rows", never)
     done = run("validate", "audit.toml")
     assert done.output == "audit.toml: valid. 1 test; columns: outcome, prediction, race.\n"
+
+
+def test_validate_warns_of_a_named_group_without_a_row(folder: Path, run: Run, change: Change) -> None:
+    change('"race"', '"race", {name = "nobody", where = [{column = "race", value = "Whit"}]}')
+    done = run("validate", "audit.toml")
+    assert done.exit_code == 0
+    assert done.output.endswith(
+        "! No row meets the condition of nobody. Check the columns and values of the condition.\n"
+    )
+
+
+def test_advice_is_given_in_the_words_of_the_file(folder: Path, run: Run, change: Change) -> None:
+    change('kind = "flag"', 'kind = "flag"\ntolerance = 0.1\nnull = {null = {low = -0.1, high = 0.1}}')
+    output = " ".join(run("validate", "audit.toml").output.split())
+    assert "give only one of them, or {null = {side = ...}} for one side." in output
 
 
 def test_init_then_audit(folder: Path, run: Run) -> None:

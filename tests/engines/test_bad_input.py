@@ -19,7 +19,7 @@ from support.same import same
 from support.tables import users, write_partitions
 
 FILE: dict[str, Any] = {
-    "data": {"path": "people", "in_memory": False},
+    "data": {"path": "people"},
     "columns": {"outcome": "outcome", "prediction": "decision", "groups": ["sex"]},
     "tests": [
         {"kind": "flag", "metric": "tpr"},
@@ -30,6 +30,11 @@ FILE: dict[str, Any] = {
         {"kind": "predictive_parity", "score": "chance", "user": "user"},
     ],
 }
+
+
+@pytest.fixture(autouse=True)
+def left_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isonomy.audit.table.HELD_BYTES", 0)
 
 
 @pytest.fixture(scope="module")

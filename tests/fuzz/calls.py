@@ -359,7 +359,6 @@ AUDIT: dict[str, Any] = {
     "data": {"missing": "drop", "missing_group": "level"},
     "columns": {"outcome": "y", "prediction": "p", "score": "s", "groups": ["g", {"column": "x", "edges": [0, 1]}]},
     "filters": [{"column": "x", "op": ">", "value": -9}],
-    "tolerances": {"flag": 0.1},
     "labels": {"columns": {"g": "origin"}, "values": {"g": {"a": "A"}}, "metrics": {"tpr": "hits"}},
     "tests": [
         {"kind": "flag", "metric": "tpr", "alpha": 0.05, "reference": {"g": "a"}, "depth": 2},

@@ -566,6 +566,15 @@ def test_conditions_of_about_as_many_other_people_tell_nothing(tmp_path: Path) -
     assert not [note for one in result.results.values() for note in one.notes if note.code == "near_counts"]
 
 
+def test_groups_with_different_levels_of_a_column_tell_nothing() -> None:
+    """As many Black people as White women: nobody is in both groups."""
+    race, sex = np.repeat(["Black", "White"], [300, 600]), np.repeat(["f", "m", "f", "m"], [150, 150, 300, 300])
+    table = pl.DataFrame({"race": race, "sex": sex, "p": np.arange(900) % 2})
+    result = iso.flag(table, metric="selection_rate", prediction="p", groups=["race", "sex"], depth=2).published(10)
+    assert {"race=Black", "race=White & sex=f"} <= set(result.labels)
+    assert not [note for note in family_notes({"rate": result}, 10)["rate"] if note.code == "near_counts"]
+
+
 @pytest.mark.parametrize("weight", [None, "w"])
 def test_conditions_one_within_the_other_are_named(weight: str | None) -> None:
     """Of the 100 people who meet one condition only, 3 have the outcome that the metric is about."""

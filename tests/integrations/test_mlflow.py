@@ -30,16 +30,16 @@ def test_verdicts_the_largest_disparity_and_the_smallest_p(
 ) -> None:
     store = SimpleNamespace(set_tags=Mock(), log_metrics=Mock(), log_artifacts=Mock())
     monkeypatch.setitem(sys.modules, "mlflow", store)
-    log_audit(audit, prefix="audit")
+    log_audit(audit)
     result = audit.entries[0].result
     assert isinstance(result, iso.FlagResult)
     (metrics,) = store.log_metrics.call_args.args
     assert metrics == {  # the second test stopped and has no numbers
-        "audit.flag-selection_rate.largest": pytest.approx(abs(result.disparity).max()),
-        "audit.flag-selection_rate.smallest_pvalue": pytest.approx(result.adjusted_pvalue.min()),
+        "isonomy.flag-selection_rate.largest": pytest.approx(abs(result.disparity).max()),
+        "isonomy.flag-selection_rate.smallest_pvalue": pytest.approx(result.adjusted_pvalue.min()),
     }
     (tags,) = store.set_tags.call_args.args
-    assert tags["audit.a_ b.verdict"] == "failed"  # without the colon, which MLflow refuses
+    assert tags["isonomy.a_ b.verdict"] == "failed"  # without the colon, which MLflow refuses
     assert store.log_artifacts.call_args.args[1] == "isonomy"
 
 

@@ -90,8 +90,6 @@ def test_a_picture_that_cannot_be_drawn_says_why(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_page_has_at_most_five_sentences_and_the_appendix_the_others() -> None:
-    assert layout.on_the_page(["One. Two.", "Three. Four. Five.", "Six."]) == 2
-    assert layout.on_the_page(["One; p = 0.05. Two. Three. Four. Five. Six."]) == 1  # never nothing
     part = Section(1, Entry(name="a", kind="flag", result=fake([f"g{i}" for i in range(9)])), drawn=False)
     assert (len(part.said), len(part.unsaid)) == (5, 4)
     assert part.findings == (*part.said, *part.unsaid)

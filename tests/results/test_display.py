@@ -52,14 +52,10 @@ def test_a_repr_is_one_short_line(result: iso.FlagResult) -> None:
 
 
 def test_audits_and_measures_have_both() -> None:
-    hostile = "<script>alert(1)</script>"
     columns = {"outcome": "outcome", "prediction": "prediction", "groups": ["race"]}
-    tests = [{"kind": "flag", "metric": "selection_rate", "title": hostile}]
+    tests = [{"kind": "flag", "metric": "selection_rate"}]
     done = iso.Audit.from_dict({"columns": columns, "tests": tests}, data=TABLE).run()
     assert repr(done) == "<AuditResult 'Fairness audit': 1 question was tested: 1 difference shown.>"
-    page = done._repr_html_()
-    assert hostile not in page
-    assert "<strong>Difference shown</strong>" in page
     data = {"y": [0, 1] * 50, "s": np.linspace(0, 1, 100), "g": ["<b>"] * 50 + ["m"] * 50}
     measures = iso.calibration_metrics(data, outcome="y", score="s", groups="g")
     assert repr(measures) == "<CalibrationMetrics of s: 3 rows>"

@@ -83,7 +83,7 @@ class AuditComparison:
 
     @property
     def _counts(self) -> tuple[int, int, int, int, int]:
-        """Changed verdicts, tests in every audit, tests in some, numbers that moved, numbers compared."""
+        # Changed verdicts, tests in every audit, tests in some, numbers that moved, numbers compared.
         common = [change for change in self.changes if wording.NOT_ASKED not in change.verdicts]
         numbers = [move for change in self.changes for move in change.numbers]
         changed, moved = sum(change.changed for change in common), sum(move.moved for move in numbers)
@@ -149,7 +149,6 @@ def compare(*audits: AuditResult) -> AuditComparison:
 
 
 def _change(name: str, entries: Sequence[Entry | None], same: bool) -> Change:
-    """One test in all audits, or the reason why its numbers are not compared."""
     verdicts = tuple(wording.NOT_ASKED if entry is None else entry.badge for entry in entries)
     heading = next(entry.heading for entry in reversed(entries) if entry is not None)
     change = Change(name, heading, verdicts)
@@ -178,7 +177,6 @@ def _change(name: str, entries: Sequence[Entry | None], same: bool) -> Change:
 
 
 def _moves(results: Sequence[Evidence], movements: Sequence[Movement]) -> Iterator[Move]:
-    """The lines that are in at least two results, with the change of their number."""
     ratio = movements[-1].kind == "ratio"
     lines: dict[object, list[tuple[float, float, float]]] = {}  # value, error and rows in each audit
     names: dict[object, str] = {}

@@ -21,11 +21,12 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from isonomy.audit.forms import (
     MADE,
+    ColumnName,
     Condition,
     FileTable,
     GroupSpec,
     Role,
-    in_a_file,
+    advice_in_a_file,
     keys_of,
     summary_of,
 )
@@ -47,23 +48,23 @@ _ELSEWHERE = ("data", "rows", *READING)
 class FileColumns(FileTable):
     """What the columns mean. A test may name a column of its own instead."""
 
-    outcome: str | Role | None = None
+    outcome: ColumnName | Role | None = None
     """The outcome, 0 or 1 (or a number); or a condition, `{column = "bad", equals = "no"}`."""
-    prediction: str | Role | None = None
+    prediction: ColumnName | Role | None = None
     """The decision, 0 or 1 (or a predicted number); or a condition, `{column = "deny", equals = "no"}`."""
-    score: str | None = None
+    score: ColumnName | None = None
     """The score behind the decision."""
     groups: GroupSpec | list[GroupSpec] | None = None
     """Whom to compare: column names, `{column, edges}`, `{name, where}`, `{proxy, probabilities}`."""
-    user: str | None = None
+    user: ColumnName | None = None
     """The person a row belongs to, if people appear more than once."""
-    treatment: str | Role | None = None
+    treatment: ColumnName | Role | None = None
     """Whether a row was treated in a randomized experiment, 0 or 1."""
-    effect: str | None = None
+    effect: ColumnName | None = None
     """The predicted effect of the treatment."""
-    baseline: str | None = None
+    baseline: ColumnName | None = None
     """The predicted outcome without treatment."""
-    features: list[str] | None = None
+    features: list[ColumnName] | None = None
     """The columns that a candidate model may use."""
 
 
@@ -186,8 +187,6 @@ class Data(FileTable):
     """What to do about missing values in a needed column; the report counts the rows dropped."""
     missing_group: MissingGroup = "raise"
     """What to do about missing values in a group column."""
-    in_memory: bool | None = None
-    """Read the needed columns into memory once (true) or leave them where they are (false). Default: by size."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Data:
@@ -220,21 +219,6 @@ class Words(FileTable):
         return Labels(**self.model_dump()) if self.model_fields_set else NOTHING
 
 
-if TYPE_CHECKING:
-    Tolerances = FileTable
-else:
-    Tolerances = create_model(
-        "Tolerances",
-        __base__=FileTable,
-        __doc__="The tolerance of every test of a kind that does not set its own.",
-        **{
-            kind: (in_a_file(annotation_of(kind, "tolerance")), None)
-            for kind, model in MODELS.items()
-            if "tolerance" in model.model_fields
-        },
-    )
-
-
 class Config(FileTable):
     """An audit."""
 
@@ -256,7 +240,6 @@ class Config(FileTable):
     columns: FileColumns = FileColumns()
     filters: list[Condition] = Field(default_factory=list)
     """Conditions that every row of the audit meets."""
-    tolerances: Tolerances = Tolerances()
     labels: Words = Words()
     tests: list[AnyTest] = Field(min_length=1)
     _given: tuple[tuple[str, str], ...] = ()  # variables of the file, and keys set from outside
@@ -306,10 +289,9 @@ def build(
     if not isinstance(raw, Mapping):
         raise ConfigError(f"{file}: a {type(raw).__name__}; give a mapping of the keys of an audit file.")
     try:
-        try:
-            return Config.model_validate(dict(raw))
-        except ValidationError as error:
-            raise ConfigError(explain(error, raw, file, text, outside)) from None
+        return Config.model_validate(dict(raw))
+    except ValidationError as error:
+        raise ConfigError(explain(error, raw, file, text, outside)) from None
     except RecursionError:
         raise ConfigError(f"{file}: nested too deeply.") from None
 
@@ -424,17 +406,8 @@ def _moved(path: Keys, raw: Mapping[str, object]) -> str:
     python = find_question(tests[int(path[1])]["kind"]).moved.get(str(path[2]), "").replace("{}", "...")
     if not python or python.startswith("result."):  # not an option any more
         return python and f"in Python, write {python}"
-    table = re.sub(r"(?:iso|isonomy)\.(\w+)\((.*?)\)", _option_in_a_file, python)
-    keyed = re.sub(r'"(\w+)": ', r"\1 = ", table)
+    keyed = re.sub(r'"(\w+)": ', r"\1 = ", advice_in_a_file(python))
     return "write " + re.sub(r"(\w+)=", r"\1 = ", keyed)
-
-
-def _option_in_a_file(call: re.Match[str]) -> str:
-    """``iso.crossfit(folds=...)`` as a table: ``{crossfit = {folds = ...}}``; one plain value needs no inner table."""
-    parts = [part.strip() for part in call[2].split(",") if part.strip()]
-    if len(parts) == 1 and "=" not in parts[0]:
-        return f"{{{call[1]} = {parts[0]}}}"
-    return f"{{{call[1]} = {{{', '.join(part if '=' in part else f'{part}=...' for part in parts)}}}}}"
 
 
 def _alias(given: object, words: list[str]) -> str:

@@ -12,7 +12,7 @@ from datetime import date
 from pathlib import Path
 
 from isonomy.audit.config import Config, Data, annotation_of
-from isonomy.audit.forms import Condition, FileCut, FileProxy, OptionTable, OwnMetric, written
+from isonomy.audit.forms import Condition, FileCut, FileProxy, OptionTable, OwnMetric, columns_in
 from isonomy.audit.plan import PlannedTest, plan
 from isonomy.audit.runner import Audit
 from isonomy.audit.table import quoted
@@ -74,7 +74,6 @@ def on_counts(audit: Audit, path: Path) -> Audit:
 
 
 def _columns(test: PlannedTest) -> Iterator[tuple[str, list[float] | None]]:
-    """The columns whose values a test counts, each with the edges at which it is cut."""
     metric = test.options.get("metric")
     if not test.test.question.from_counts or not _is_counted(metric):
         raise ConfigError(
@@ -92,8 +91,7 @@ def _columns(test: PlannedTest) -> Iterator[tuple[str, list[float] | None]]:
         if named and key not in _ROLES and key not in ("score", "user", "batch") and value is not None:
             raise ConfigError(f"test {test.name!r}: {key} needs the rows themselves, not counts.")
         if (named and key in needed) or key in ("groups", "metric", "given", "batch"):
-            columns = written(annotation_of(test.kind, key)).columns(value)
-            yield from ((column, how.edges if isinstance(how, FileCut) else None) for column, how in columns)
+            yield from ((column, how.edges if isinstance(how, FileCut) else None) for column, how in columns_in(value))
     yield from ((condition.column, None) for condition in test.test.filters)
 
 

@@ -11,12 +11,12 @@ import inspect
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache, partial, reduce
 from itertools import pairwise
 from operator import or_
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -36,8 +36,7 @@ from isonomy.frames import Metric, cut, expressions, proxy, where
 from isonomy.frames.expressions import Comparison, Operator, Scalar
 from isonomy.frames.metrics import ALSO_CALLED, BUNDLES, NAMES, canonical
 from isonomy.frames.proxies import KnownRows, Named
-from isonomy.groups import Estimate
-from isonomy.options import COLUMN, Option, RowOptions, form_of, hints, members
+from isonomy.options import Option, RowOptions, form_of, hints, members
 
 
 class FileTable(BaseModel):
@@ -51,17 +50,14 @@ class FileTable(BaseModel):
         """What isonomy's functions take in its place."""
         return plain(self)
 
-    def columns_used(self) -> Iterator[UsedColumn]:
-        """The columns that the table names, and what compares or cuts them."""
-        for name, info in type(self).model_fields.items():
-            value = getattr(self, name)
-            if COLUMN in info.metadata and value is not None:
-                yield value, self if isinstance(self, (FileComparison, FileCut)) else None
-            for part in value if isinstance(value, list) else [value]:
-                yield from part.columns_used() if isinstance(part, FileTable) else ()
+
+class ColumnText(str):
+    """Text of the file that names a column."""
+
+    __slots__ = ()
 
 
-ColumnName = Annotated[str, COLUMN]
+ColumnName = Annotated[str, AfterValidator(ColumnText)]
 # Models that are made from signatures have no source in which pydantic would have to look for docstrings.
 MADE: dict[str, Any] = {"__cls_kwargs__": {"use_attribute_docstrings": False}}
 
@@ -131,6 +127,18 @@ class FileCut(FileTable):
 UsedColumn = tuple[str, FileComparison | FileCut | None]  # a column, and what compares or cuts it
 
 
+def columns_in(part: object) -> Iterator[UsedColumn]:
+    if isinstance(part, ColumnText):
+        yield part, None
+    elif isinstance(part, (FileComparison, FileCut)):
+        yield part.column, part
+    elif isinstance(part, FileTable):
+        yield from columns_in([getattr(part, name) for name in type(part).model_fields])
+    elif isinstance(part, (list, Mapping)):
+        for item in part.values() if isinstance(part, Mapping) else part:
+            yield from columns_in(item)
+
+
 class FileWhere(FileTable):
     """A named group: the rows that meet every condition."""
 
@@ -150,15 +158,15 @@ class FileProxy(FileTable):
 
     proxy: str = Field(min_length=1)
     """What these are groups of, such as "race"."""
-    probabilities: dict[str, str]
+    probabilities: dict[str, ColumnName]
     """The column of probabilities of each group."""
     other: str | None = None
     """The group whose probability is 1 minus the sum of the columns."""
     assume: Named | float | Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
     """What is assumed about the share of a disparity that remains among people with the same probabilities."""
-    place: Annotated[str | None, COLUMN] = None
+    place: ColumnName | None = None
     """The column of the area that the probabilities were computed with."""
-    known: Annotated[str | None, COLUMN] = None
+    known: ColumnName | None = None
     """A column with the group where it is known."""
     known_rows: KnownRows = None
     """Whether the rows with a known group are a random sample of all rows."""
@@ -174,10 +182,6 @@ class FileProxy(FileTable):
             self.proxy, **given | ({"assume": tuple(given["assume"])} if isinstance(self.assume, list) else {})
         )
 
-    def columns_used(self) -> Iterator[UsedColumn]:
-        yield from ((column, None) for column in self.probabilities.values())
-        yield from FileTable.columns_used(self)
-
 
 def _group_tag(given: object) -> str:
     if isinstance(given, Mapping):
@@ -187,7 +191,7 @@ def _group_tag(given: object) -> str:
 
 
 GroupSpec = Annotated[
-    Annotated[str, Tag("column")]
+    Annotated[ColumnName, Tag("column")]
     | Annotated[FileCut, Tag("FileCut")]
     | Annotated[FileWhere, Tag("FileWhere")]
     | Annotated[FileProxy, Tag("FileProxy")],
@@ -228,44 +232,11 @@ class OwnMetric(FileTable):
         return Metric(self.name, value=value, where=inside, binary=self.binary, quantile=self.quantile)
 
 
-class EstimateOf(FileTable):
-    """A reference estimated elsewhere, from the same rows."""
-
-    value: float
-    """The estimate."""
-    influence: ColumnName
-    """The column with each row's influence on it."""
-
-    def as_argument(self) -> object:
-        return Estimate(self.value, self.influence)
-
-
-def _reference_tag(given: object) -> str:
-    estimate = isinstance(given, EstimateOf) or (isinstance(given, Mapping) and "influence" in given)
-    return "EstimateOf" if estimate else "other"
-
-
-Reference = Annotated[
-    Annotated[EstimateOf, Tag("EstimateOf")]
-    | Annotated[Literal["population", "rest", "highest", "lowest"] | float | dict[str, Scalar], Tag("other")],
-    Discriminator(_reference_tag),
-    # An estimate is a table of plain values too, so a schema that asks for exactly one of the forms refuses it.
-    Field(json_schema_extra=lambda schema: schema.update(anyOf=schema.pop("oneOf"))),
-]
-
-
 class UtilityOf(FileTable):
-    """A utility that uses an outcome column of its own."""
+    """A utility with an outcome column of its own, or (an accuracy) with weights of the groups."""
 
     utility: UtilityName
-    outcome: ColumnName
-
-
-class AccuracyOf(FileTable):
-    """An accuracy with an outcome column of its own, or with weights of the groups."""
-
-    utility: UtilityName
-    outcome: Annotated[str | None, COLUMN] = None
+    outcome: ColumnName | None = None
     weights: Literal["pooled"] | dict[str, float] | None = None
 
 
@@ -284,22 +255,13 @@ class OptionTable(FileTable):
         self.as_argument()  # checks the fields together
         return self
 
-    def given(self) -> tuple[Any, dict[str, object]]:
-        """The option's class, and its fields that are set; a value that is not a table stands for the first."""
+    def as_argument(self) -> object:
+        """The option with its fields that are set; a value that is not a table stands for the first."""
         (name,) = self.model_fields_set
         option, value = self.options[name], getattr(self, name)
-        if isinstance(value, OptionFields):
-            return option, {key: getattr(value, key) for key in value.model_fields_set}
-        return option, {next(iter(hints(option))): value}
-
-    def as_argument(self) -> object:
-        option, values = self.given()
-        return option(**{name: ready(value) for name, value in values.items()})
-
-    def columns_used(self) -> Iterator[UsedColumn]:
-        option, values = self.given()
-        for name, value in values.items():
-            yield from written(hints(option)[name]).columns(value)
+        if not isinstance(value, OptionFields):
+            return option(**{next(iter(hints(option))): ready(value)})
+        return option(**{key: ready(getattr(value, key)) for key in value.model_fields_set})
 
 
 class OptionFields(FileTable):
@@ -375,22 +337,43 @@ def _entries(section: str) -> Iterator[tuple[str, str]]:
         yield from ((name.strip(), description) for name in names.split(","))
 
 
-def _no_condition(value: dict[str, str]) -> dict[str, str]:
-    """Candidates by their names; a condition looks like two of them."""
-    if value.keys() == {"column", "equals"}:
-        raise ValueError("a condition cannot be a candidate; name a column of 0 and 1")
-    return value
-
-
 def plain(value: object) -> object:
     if isinstance(value, FileTable):
         return value.model_dump(mode="python", exclude_unset=True)
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
+_PYTHON = re.compile(r"(?:(\w+)=)?\b(?:iso|isonomy)\.(\w+)(?:\(([^()]*)\))?")
+# Groups in the words of a file, which are no options.
+_TABLES = {
+    "cut": "{column = ..., edges = [...]}",
+    "where": "{name = ..., where = [...]}",
+    "proxy": "{proxy = ..., probabilities = {...}}",
+}
+
+
+def advice_in_a_file(message: str) -> str:
+    """A message of a function with the calls in it as a file writes them: ``{crossfit = {folds = ...}}``."""
+
+    def written(call: re.Match[str]) -> str:
+        key, name, inside = call.groups()
+        parts = [part.strip().replace("=", " = ") for part in (inside or "").split(",") if part.strip()]
+        value = parts[0] if len(parts) == 1 and "=" not in parts[0] else ""  # it needs no inner table
+        if not value:
+            if parts and parts[0][0] == '"':
+                parts[0] = f"{next(iter(hints(getattr(isonomy, name))))} = {parts[0]}"
+            value = f"{{{', '.join(part if '=' in part else f'{part} = ...' for part in parts)}}}"
+        table = name if inside is None else f"{{{name} = {value}}}"
+        return f"{key} = " * (key is not None) + _TABLES.get(name, table)
+
+    return re.sub(r"\b(\w+)=(?=[\"'])", r"\1 = ", _PYTHON.sub(written, message))
+
+
 def ready(value: object) -> object:
     if isinstance(value, FileTable):
         return value.as_argument()
+    if isinstance(value, Mapping):
+        return {name: ready(item) for name, item in value.items()}
     return [ready(item) for item in value] if isinstance(value, list) else value
 
 
@@ -407,72 +390,53 @@ def with_dates(part: Any, schema: expressions.Schema) -> Any:
     return part.model_copy(update={name: with_dates(value, schema) for name, value in given.items()})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Written:
-    """How a file writes a form: its type, and whether text in it names columns, except the ``words``.
-
-    ``note`` describes the key if a file writes it differently from a call.
-    """
+class Written(NamedTuple):
+    """The type of a form in a file, and a description of the key if a file writes it differently from a call."""
 
     type: object
-    named: bool = False
-    words: tuple[str, ...] = ()
     note: str = ""
-
-    def columns(self, value: object) -> Iterator[UsedColumn]:
-        if isinstance(value, FileTable):
-            yield from value.columns_used()
-        elif isinstance(value, (list, Mapping)):
-            for item in value.values() if isinstance(value, Mapping) else value:
-                yield from self.columns(item)
-        elif isinstance(value, str) and self.named and value not in self.words:
-            yield value, None
 
 
 _GROUPS = GroupSpec | list[GroupSpec]
 _SPECS = "column names, `{column, edges}`, `{name, where}`, `{proxy, probabilities}`."
 
 FORMS: dict[str, Written] = {
-    "column": Written(str | Role, named=True),
-    "names": Written(list[str], named=True),
-    "groups": Written(_GROUPS, named=True, note=f"Whom to compare: {_SPECS}"),
-    "features": Written(_GROUPS, named=True, note="What subgroups are made of, in the forms of `groups`."),
-    "given": Written(_GROUPS, named=True, note=f"Legitimate factors to compare within: {_SPECS}"),
+    "column": Written(ColumnName | Role),
+    "names": Written(list[ColumnName]),
+    "groups": Written(_GROUPS, f"Whom to compare: {_SPECS}"),
+    "features": Written(_GROUPS, "What subgroups are made of, in the forms of `groups`."),
+    "given": Written(_GROUPS, f"Legitimate factors to compare within: {_SPECS}"),
     "metric": Written(
         MetricName | OwnMetric | list[MetricName | OwnMetric],
-        note="The quantity to compare: a name, `{name, value, where, binary}`, or a list of these.",
+        "The quantity to compare: a name, `{name, value, where, binary}`, or a list of these.",
     ),
     "reference": Written(
-        Reference,
-        note='What groups are compared with: "population", "rest", "highest", "lowest", a number, a group such as '
-        '`{race = "White"}`, or `{value, influence}`: an estimate with a column of its influence values.',
+        Literal["population", "rest", "highest", "lowest"] | float | dict[str, Scalar],
+        'What groups are compared with: "population", "rest", "highest", "lowest", a number, or a group such as '
+        '`{race = "White"}`.',
     ),
     "comparator": Written(
         Literal["highest"] | dict[str, Scalar],
-        note='What each table compares with: "highest", or a level of every column of groups.',
+        'What each table compares with: "highest", or a level of every column of groups.',
     ),
     "group": Written(str | dict[str, Scalar]),
-    "utility": Written(UtilityName | AccuracyOf),
+    "utility": Written(Utility),
     "utilities": Written(Utility | list[Utility]),
-    "rule": Written(RuleName | list[RuleName], note="What finds a candidate from the features."),
-    "candidates": Written(
-        str | list[str] | Annotated[dict[str, str], AfterValidator(_no_condition)],
-        named=True,
-    ),
+    "rule": Written(RuleName | list[RuleName], "What finds a candidate from the features."),
+    "candidates": Written(ColumnName | list[ColumnName]),
     "observed_effects": Written(
-        str | dict[str, Annotated[list[float], Field(min_length=2, max_length=2)]], named=True, words=("independent",)
+        Literal["independent"] | ColumnName | dict[str, Annotated[list[float], Field(min_length=2, max_length=2)]]
     ),
     "seed": Written(
         Annotated[int, Field(ge=0)] | None,
-        note="The test's own seed. Default: a seed made from the audit's seed and the test's id.",
+        "The test's own seed. Default: a seed made from the audit's seed and the test's id.",
     ),
 }
-_OTHER = Written(None)
 
 
 def written(annotation: object) -> Written:
     name = form_of(annotation)
-    return _OTHER if name is None else FORMS[name]
+    return Written(None) if name is None else FORMS[name]
 
 
 def in_a_file(annotation: object) -> Any:

@@ -16,7 +16,7 @@ from isonomy.errors import ConfigError, UsageError
 from isonomy.report import Decided, Document, Entry, html, junit, markdown
 from isonomy.report.document import DATES, FINGERPRINT
 from isonomy.report.layout import Section
-from isonomy.report.render import browser, outline, print_pdf
+from isonomy.report.render import browser, print_pdf
 from isonomy.results import SCHEMA_VERSION, Evidence, from_dict
 from isonomy.results.columns import VOCABULARY, plain_value
 from isonomy.results.evidence import plain_option
@@ -87,10 +87,6 @@ class AuditResult:
 
     def __repr__(self) -> str:
         return f"<AuditResult {self.document.title!r}: {self.document.headline}>"
-
-    def _repr_html_(self) -> str:
-        """Notebook display: every question, its verdict and what decided it. Every label is text."""
-        return outline(self.document)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, in plain JSON types."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import isonomy
 from isonomy.audit.config import ROLES, Config, Test, annotation_of, required
-from isonomy.audit.forms import FileComparison, FileCut, Role, UsedColumn, plain, ready, written
+from isonomy.audit.forms import FileComparison, FileCut, Role, UsedColumn, advice_in_a_file, columns_in, plain, ready
 from isonomy.errors import ConfigError, IsonomyError, UnknownColumn, near
 from isonomy.frames import Request, Source
 from isonomy.frames.expressions import Schema, is_text
@@ -22,7 +22,7 @@ from isonomy.options import ROW_DEFAULTS, form_of, named_seed
 class PlannedTest:
     name: str
     test: Test
-    options: Mapping[str, object]  # as written, with roles and tolerance filled in
+    options: Mapping[str, object]  # as written, with roles filled in
     seed: int | None
 
     @property
@@ -30,7 +30,6 @@ class PlannedTest:
         return self.test.kind
 
     def home(self, number: int, key: str) -> str:
-        """The key of the file that gives an option."""
         return f"tests[{number}].{key}" if key in self.test.model_fields_set else f"columns.{key}"
 
     def ready(self) -> dict[str, object]:
@@ -38,7 +37,6 @@ class PlannedTest:
         return options if self.seed is None else options | {"rng": self.seed}
 
     def identity(self, fingerprint: str, config: Config) -> str:
-        """A digest that is equal for runs with the same numbers and words."""
         contents = {
             "isonomy": isonomy.__version__,
             "kind": self.kind,
@@ -74,9 +72,6 @@ def _planned(config: Config, name: str, test: Test) -> PlannedTest:
         common = getattr(config.columns, role)
         if role in keys and role not in test.model_fields_set and role not in idle and common is not None:
             options[role] = common
-    tolerance = getattr(config.tolerances, test.kind, None)
-    if tolerance is not None and "tolerance" not in test.model_fields_set:
-        options["tolerance"] = tolerance
     seed = options.get("rng")
     if seed is None and "rng" in keys:
         seed = named_seed(config.seed, name)
@@ -114,7 +109,8 @@ def refusals(planned: Iterable[PlannedTest], source: Source, file: str) -> None:
             question = test.test.question
             question.planned(*with_conditions(source, test.ready(), question.forms))
         except IsonomyError as error:
-            problems.append(f"{file}: tests[{i}]{'.' if str(error)[:1].islower() else ': '}{error}")
+            text = advice_in_a_file(str(error))
+            problems.append(f"{file}: tests[{i}]{'.' if text[:1].islower() else ': '}{text}")
     if problems:
         raise ConfigError("\n".join(problems))
 
@@ -148,8 +144,7 @@ def used(config: Config, planned: Iterable[PlannedTest]) -> Iterator[tuple[str, 
         for j, condition in enumerate(test.test.filters):
             yield f"tests[{i}].filters[{j}].column", condition.column, condition
         for key, value in test.options.items():
-            columns = () if value is None else written(annotation_of(test.kind, key)).columns(value)
-            yield from ((test.home(i, key), column, how) for column, how in columns)
+            yield from ((test.home(i, key), column, how) for column, how in columns_in(value))
 
 
 def check(config: Config, planned: Iterable[PlannedTest], schema: Schema, file: str) -> list[str]:

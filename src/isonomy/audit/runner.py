@@ -16,7 +16,7 @@ from typing import Any
 import isonomy
 from isonomy.audit import config as files
 from isonomy.audit.config import MODELS
-from isonomy.audit.forms import plain, with_dates
+from isonomy.audit.forms import advice_in_a_file, plain, with_dates
 from isonomy.audit.outcome import AuditResult
 from isonomy.audit.plan import PlannedTest, absent, check, of_other_rows, plan, refusals
 from isonomy.audit.state import State, claim, keyed, output_folder, prepare
@@ -62,6 +62,7 @@ class Audit:
         self.folder = Path(folder)  # what paths in the file are relative to
         self.file = "audit"  # what messages call it
         self.text = ""  # of the audit file, if there is one
+        self.warnings: list[str] = []  # what `validate` found that the audit would warn of
         self._path: Path | None = None
         self._debug = False
 
@@ -89,13 +90,15 @@ class Audit:
     def validate(self) -> list[str]:
         """Check the file, the columns of the table and the options of the tests; returns the columns needed.
 
-        No rows are read, with two exceptions: the first row of a query, and the values that a role given as a condition
-        compares with.
+        Rows are read for three reasons only: the first row of a query; in a file also the values that a role given as a
+        condition compares with, and whether any row meets the condition of a named group (see ``warnings``).
         """
         opened, planned, columns = self._open()
         refusals(planned, opened.source, self.file)
         if opened.size is not None:
             absent(planned, opened.source, self.file)
+            notes = [unmet(opened.source, test.options.get("groups")) for test in planned]
+            self.warnings = list(dict.fromkeys(note.text for note in notes if note is not None))
         if self.config.data.query is not None and self.data is None:
             try:
                 opened.source.head(1)
@@ -128,7 +131,7 @@ class Audit:
         folder = None if output is None else output_folder(output, self._path)
         opened, planned, columns = self._open()
         report("Reading the table", 0, len(planned))
-        source = narrow(opened, columns, self.config.filters, self.config.data.in_memory)
+        source = narrow(opened, columns, self.config.filters)
         if not self.config.filters or len(source.head(1)):  # an empty table has an error of its own
             absent(planned, source, self.file)
         fingerprint = identified(source, filtered=bool(self.config.filters))
@@ -186,7 +189,6 @@ class Audit:
         return AuditResult(document) if folder is None else AuditResult(document).write(folder)
 
     def _entry(self, test: PlannedTest, table: Source, stored: Mapping[str, Any] | None, people: Note | None) -> Entry:
-        """One test, from an earlier run or run now. Its errors do not stop the other tests."""
         written = test.test
         choice = written.decided or self.config.decided
         entry = Entry(
@@ -222,7 +224,7 @@ class Audit:
         if self._debug:
             raise error
         kind = "usage" if isinstance(error, UsageError) else "data" if isinstance(error, DataError) else "crash"
-        message = _message(error, withheld=self.config.suppress_below > 0)
+        message = advice_in_a_file(_message(error, withheld=self.config.suppress_below > 0))
         options = {name: plain(value) for name, value in test.options.items()}
         return replace(entry, result=None, error=message, error_kind=kind, options=options)
 
@@ -258,10 +260,7 @@ class Audit:
 
 
 def _message(error: Exception, *, withheld: bool) -> str:
-    """The message of an error that is stored. Only isonomy's own messages are known to quote no row.
-
-    ``withheld``: small groups are withheld, and so are messages about them.
-    """
+    """What is stored of an error. Only isonomy's own messages are known to quote no row, and some name small groups."""
     if isinstance(error, DataError) and isinstance(error.__cause__, Exception):  # the engine's message may quote rows
         return f"{str(error).partition(': ')[0]}: the engine cannot read the table; --debug (or debug=True) shows why."
     if isinstance(error, isonomy.errors.IsonomyError):

@@ -104,12 +104,10 @@ def _read(text: str, old: object) -> object:
     return value if isinstance(value, (bool, int, float, str)) else text
 
 
-def _name(item: object) -> str:
+def _name(item: Any) -> str:
     """What an item of a list is called: the id or the kind of a test, the column of a filter, the name of a group."""
-    named = (
-        [str(item[key]) for key in ("id", "column", "name", "kind") if key in item] if isinstance(item, dict) else []
-    )
-    return next(iter(named), str(item))
+    keys = [key for key in ("id", "column", "name", "kind") if isinstance(item, dict) and key in item]
+    return str(item[keys[0]] if keys else item)
 
 
 def key_text(path: Keys) -> str:

@@ -172,10 +172,7 @@ def guess(columns: tuple[Profile, ...], field: Field | None = None) -> Guess:
 
 
 def probabilities(data: Path, columns: tuple[Profile, ...]) -> tuple[str, dict[str, str]]:
-    """What columns of probabilities are about, and the column of each group; empty if there are none.
-
-    They lie between 0 and 1, their names differ in one part, which names groups of people, and they sum to 1.
-    """
+    """What columns of probabilities are about, and the column of each group; empty if there are none."""
     source = open_source(data)
     families: dict[tuple[str, ...], dict[str, str]] = {}
     for column in columns:
@@ -193,12 +190,20 @@ def probabilities(data: Path, columns: tuple[Profile, ...]) -> tuple[str, dict[s
 
 def _find_roles(guessed: Guess, columns: tuple[Profile, ...]) -> None:
     chosen: dict[str, Profile] = {}
-    for role, words in _NAMES.items():
+    names = dict(_NAMES)
+    if guessed.purpose == "uplift":  # nothing was decided; the outcome is what the treatment may change
+        del names["prediction"]
+        names["outcome"] = f"{_WORDS['responses']} {names['outcome']}"
+    for role, words in names.items():
         free = [c for c in columns if c not in chosen.values() and _FITS[role](c)]
         # A column of 0 and 1 goes before one whose values need interpretation.
         named = [(c.kind == "text", near, c.name, c) for c in free if (near := _closeness(c.name, words)) is not None]
         if named:
             chosen[role] = min(named, key=lambda item: item[:3])[3]
+        if role == "outcome" and guessed.purpose == "uplift" and len(named) > 1:
+            others = phrases.listed([toml(item[2]) for item in sorted(named) if item[3] != chosen[role]])
+            taken = f"{toml(chosen[role].name)} is taken as the outcome that the treatment may change"
+            guessed.checks.append(f"{taken}, rather than {others}. Is it?")
     if "treatment" in chosen and "effect" not in chosen:
         del chosen["treatment"]  # an experiment without predicted effects answers none of the questions
     turned = _turned(chosen)
@@ -311,7 +316,6 @@ def _reason(column: Profile) -> str:
 
 
 def find_known(data: Path, guessed: Guess) -> None:
-    """Find for whom the outcome (or what may be it) is known: perhaps only for the selected."""
     decision, outcomes = guessed.roles.get("prediction"), guessed.undecided.get("outcome", ())
     if "outcome" in guessed.roles:
         outcomes = (guessed.roles["outcome"],)
@@ -369,7 +373,6 @@ def write_starter(data: Path, output: Path, *, force: bool = False, field: Field
 
 
 def _text(path: str, folder: str, columns: tuple[Profile, ...], guessed: Guess) -> str:
-    """A commented audit file: it runs as it is, or explains why it has no tests yet."""
     from jinja2 import Environment, StrictUndefined
 
     absent = {column.name for column in columns if column.missing}

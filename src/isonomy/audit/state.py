@@ -32,7 +32,6 @@ def write(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file and its folder; readers see the old file or the new one, never a part."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         storage.write_bytes(path, content)

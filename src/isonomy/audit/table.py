@@ -185,9 +185,9 @@ def _spark(data: Data, folder: Path) -> object:
         session.conf.set(_ON_FILES, str(before))
 
 
-def narrow(opened: Opened, columns: Iterable[str], filters: list[Condition], in_memory: bool | None) -> Source:
+def narrow(opened: Opened, columns: Iterable[str], filters: list[Condition]) -> Source:
     """The rows and columns that the audit needs. Files of moderate size are read here, once; engines keep theirs."""
-    hold = in_memory if in_memory is not None else opened.size is not None and opened.size <= HELD_BYTES
+    hold = opened.size is not None and opened.size <= HELD_BYTES
     return opened.source.narrowed(columns, all_of(part.comparison for part in filters), hold=hold)
 
 

@@ -174,7 +174,7 @@ def validate(file: AuditFile, settings: Settings = None, debug: Debug = False) -
         from isonomy.cli import show
 
         prepared = prepare(file, settings)
-        show.valid(file, len(prepared.config.tests), prepared.validate())
+        show.valid(file, len(prepared.config.tests), prepared.validate(), prepared.warnings)
 
 
 @app.command()

@@ -54,7 +54,6 @@ class About:
 
 
 def update(audit: Audit, output: Path, state: Path | None, *, batch: str, note: str = "") -> AuditResult:
-    """Count the rows of an audit file as one batch of each of its monitors; writes their states and the report."""
     tests = [test for test in audit.config.tests if test.kind == KIND]
     if not tests:
         raise ConfigError(f'{audit.file}: tests: none has kind = "{KIND}"; add one.')
@@ -99,7 +98,6 @@ def read_about(watch: Monitor) -> About:
 
 
 def status(state: Path) -> Iterator[str]:
-    """The headline, a line for each group, and the notes."""
     watch = Monitor.load(state)
     result = watch.result().published(read_about(watch).suppress_below)
     yield result.headline()

@@ -141,9 +141,11 @@ def comparison(compared: AuditComparison) -> None:
         console.print(Text(f"! {note}"), soft_wrap=True)
 
 
-def valid(file: Path, tests: int, columns: list[str]) -> None:
+def valid(file: Path, tests: int, columns: list[str], warnings: Iterable[str] = ()) -> None:
     shown = ", ".join(one_line(column, 60) for column in columns[:30]) + (", ..." if len(columns) > 30 else "")
-    typer.echo(f"{file}: valid. {tests} {'test' if tests == 1 else 'tests'}; columns: {shown}.")
+    typer.echo(f"{file}: valid. {wording.plural(tests, 'test', 'tests')}; columns: {shown}.")
+    for warning in warnings:
+        typer.echo(f"! {one_line(warning)}")
 
 
 def started(guesses: list[str], output: Path) -> None:

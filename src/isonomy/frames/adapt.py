@@ -19,7 +19,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -402,7 +401,6 @@ def _library(parts: Iterable[object], otherwise: str = "polars") -> str:
 
 
 def _arrays(argument: str, value: object, *, alone: bool) -> list[tuple[str, object]]:
-    """The arrays in an argument, with names; an empty list if it names columns of the table."""
     name = UNNAMED.get(argument, argument)
     if isinstance(value, Mapping) and argument in UNNAMED:
         parts = [(str(key), _arrays(argument, part, alone=True)) for key, part in value.items()]
@@ -524,26 +522,19 @@ def _fits(names: Sequence[str], parts: Sequence[str]) -> bool:
 
 
 def _below(root: Path, depth: int | None, argument: str) -> Iterator[Path]:
-    """The files and folders below a folder, each folder entered once."""
-    entered: set[tuple[int, int]] = set()
-    folders, visited = [(root, 1)], 0
-    while folders:
-        folder, level = folders.pop()
-        try:
-            status = folder.stat()
-            if (status.st_dev, status.st_ino) in entered:
-                continue
-            entered.add((status.st_dev, status.st_ino))
-            with os.scandir(folder) as listed:
-                entries = list(islice(listed, MOST_FILES + 1 - visited))
-            inner = [Path(entry.path) for entry in entries if entry.is_dir()]
-        except OSError:  # gone, or not readable
+    entered: set[Path] = set()
+    visited = 0
+    for name, folders, files in os.walk(root, followlinks=True):
+        folder = Path(name)
+        if folder.resolve() in entered:
+            folders.clear()
             continue
-        visited += len(entries)
+        entered.add(folder.resolve())
+        visited += len(folders) + len(files)
         if visited > MOST_FILES:
             raise UsageError(
                 f"{argument}: more than {MOST_FILES:,} files and folders below {root}; name the files more closely."
             )
-        yield from (Path(entry.path) for entry in entries)
-        if depth is None or level < depth:
-            folders += [(path, level + 1) for path in inner]
+        yield from (folder / entry for entry in (*folders, *files))
+        if depth is not None and len(folder.relative_to(root).parts) + 1 >= depth:
+            folders.clear()

@@ -106,10 +106,7 @@ def read_columns(
 
 @contextmanager
 def about(argument: str, refused: type[Exception] | tuple[type[Exception], ...] = ValueError) -> Iterator[None]:
-    """Turn scikit-learn's refusals into errors about the argument.
-
-    (For objects in an array scikit-learn expects a TypeError to pass through.)
-    """
+    """Turn scikit-learn's refusals into errors about the argument."""
     try:
         yield
     except errors.IsonomyError:
@@ -119,7 +116,6 @@ def about(argument: str, refused: type[Exception] | tuple[type[Exception], ...] 
 
 
 def refuse_empty(frame: Eager | None) -> None:
-    """Raise if a frame has no rows; for an array scikit-learn does."""
     if frame is not None and not len(frame):
         raise errors.EmptyFrame("X: the table has no rows.")
 

@@ -220,7 +220,6 @@ class Grouping:
 
     @property
     def subsets(self) -> Iterator[tuple[Dimension, ...]]:
-        """Every set of dimensions to intersect, single ones first."""
         for size in range(1, min(self.depth, len(self.dimensions)) + 1):
             yield from combinations(self.dimensions, size)
 
@@ -320,9 +319,8 @@ def partitions(grouping: Grouping, cells: pl.DataFrame) -> tuple[Partition, ...]
         shares = column.unique().is_between(0.0, 1.0).sum() if column.dtype.is_float() else 0
         if dimension in grouping.dimensions and shares > MOST_SHARES:
             raise UsageError(
-                f"groups: column {dimension.name!r} has {shares:,} different numbers between 0 and 1. For "
-                "probabilities of groups there is iso.proxy, in an audit file {proxy = ..., probabilities = {...}}; "
-                "for bands of a number iso.cut, in an audit file {column = ..., edges = [...]}."
+                f"groups: column {dimension.name!r} has {shares:,} different numbers between 0 and 1. Give "
+                "probabilities of groups in iso.proxy(name, probabilities); cut a number with iso.cut(column, edges)."
             )
     subsets = [*grouping.subsets, *([grouping.strata] if grouping.strata else [])]
     return tuple(map(partial(_partition, levels), subsets))
@@ -501,7 +499,6 @@ def belongs(group: Group, grouping: Grouping, schema: Schema) -> nw.Expr:
 
 
 def _truth(argument: str, value: object) -> bool:
-    """Whether the rows that meet a named condition belong, or those that do not."""
     if not isinstance(value, (bool, np.bool_)):
         raise UnknownOption(argument, value, (True, False))
     return bool(value)

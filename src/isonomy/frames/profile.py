@@ -52,7 +52,6 @@ def profiles(source: Source, rows: int = ROWS) -> tuple[Profile, ...]:
 
 
 def distinct(source: Source, column: str, other: str, value: str | float, rows: int = ROWS) -> tuple[int, int]:
-    """The number of values of a column in the first rows in which another is ``value``, and in the others."""
     import polars as pl
     from polars import selectors
 

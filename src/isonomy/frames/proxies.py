@@ -158,7 +158,6 @@ class Proxy:
         return tuple(dict.fromkeys((ends[0] + (ends[-1] - ends[0]) * np.array(GRID)).tolist())) if ends.size else ()
 
     def check(self, source: Source) -> None:
-        """Raise unless the columns exist and hold what they should. Reads no row."""
         for column in self.probabilities.values():
             if column not in source.schema:
                 raise errors.UnknownColumn("probabilities", column, source.schema)
@@ -173,7 +172,6 @@ proxy = Proxy
 
 
 def proxy_of(groups: object) -> Proxy | None:
-    """The proxy that ``groups`` is, alone or as the only entry of a list; None if there is none."""
     listed = [groups] if isinstance(groups, Proxy) else list(groups) if isinstance(groups, (list, tuple)) else []
     proxies = [entry for entry in listed if isinstance(entry, Proxy)]
     if proxies and len(listed) > 1:
@@ -217,7 +215,6 @@ class ProxyRows:
 
     @property
     def conditional(self) -> bool:
-        """Whether the metric counts only some rows."""
         return self.measure.expressions()[0] is not None
 
     @cached_property
@@ -451,7 +448,6 @@ def _staged(source: Source, proxy: Proxy, measure: Measure, stem: str) -> Source
 
 
 def read_proxies(source: Source, proxy: Proxy, measure: Measure) -> ProxyRows:
-    """The first pass: checks the probabilities and sums them."""
     stem, size = source.fresh("proxy "), len(proxy.groups)
     staged = _staged(source, proxy, measure, stem)
     column = {name: nw.col(f"{stem}{name}") for name in ("state", "v", "y", "known")}
@@ -488,7 +484,6 @@ def read_proxies(source: Source, proxy: Proxy, measure: Measure) -> ProxyRows:
 
 
 def _refuse_states(source: Source, proxy: Proxy, rows: Mapping[int, float]) -> None:
-    """Raise for probabilities that cannot be used; ``rows`` counts the rows in each state."""
     for column in proxy.probabilities.values() if rows[OUTSIDE] else ():
         ends = source.extremes(number(column), {})
         low, high = float(ends["low"][0]), float(ends["high"][0])

@@ -15,21 +15,18 @@ if TYPE_CHECKING:
     from isonomy.audit import AuditResult
 
 
-def log_audit(audit: AuditResult, *, prefix: str = "isonomy", artifact_path: str = "isonomy") -> None:
+def log_audit(audit: AuditResult) -> None:
     """Log an audit to the active MLflow run, or to a new one if none is active.
 
     Parameters
     ----------
     audit : AuditResult
         The result of ``Audit.run()``. Small groups are withheld in it, and so in what is logged.
-    prefix : str, default "isonomy"
-        The prefix of the names of tags and metrics.
-    artifact_path : str, default "isonomy"
-        The folder among the run's artifacts for the report, results.json, summary.md and junit.xml.
 
     Notes
     -----
-    Tags: ``isonomy.<test>.verdict``, ``isonomy.exit_code`` and ``isonomy.fingerprint``. Metrics, where a test has them:
+    The report, results.json, summary.md and junit.xml are artifacts in the folder ``isonomy``. Tags:
+    ``isonomy.<test>.verdict``, ``isonomy.exit_code`` and ``isonomy.fingerprint``. Metrics, where a test has them:
     ``isonomy.<test>.largest`` (the largest absolute disparity of a group) and ``isonomy.<test>.smallest_pvalue``.
     """
     from isonomy.audit import AuditResult
@@ -41,21 +38,21 @@ def log_audit(audit: AuditResult, *, prefix: str = "isonomy", artifact_path: str
         import mlflow
     except ImportError:
         raise UsageError('mlflow: not installed; pip install "isonomy[mlflow]".') from None
-    tags = {f"{prefix}.exit_code": str(audit.exit_code)}
+    tags = {"isonomy.exit_code": str(audit.exit_code)}
     if fingerprint := dict(audit.document.facts).get(FINGERPRINT):
-        tags[f"{prefix}.fingerprint"] = fingerprint
+        tags["isonomy.fingerprint"] = fingerprint
     metrics: dict[str, float] = {}
     for entry in audit.entries:
         plain = re.sub(r"[^\w\-. /]", "_", entry.name)[:150]  # a name that MLflow accepts
-        tags[f"{prefix}.{plain}.verdict"] = entry.verdict
+        tags[f"isonomy.{plain}.verdict"] = entry.verdict
         table = {} if entry.result is None else entry.result.table()
         pvalue = "adjusted_pvalue" if "adjusted_pvalue" in table else "pvalue"
         for key, column, pick in (("largest", "disparity", np.max), ("smallest_pvalue", pvalue, np.min)):
             values = np.abs(np.asarray(table.get(column, ()), dtype=float))
             if np.isfinite(values).any():
-                metrics[f"{prefix}.{plain}.{key}"] = float(pick(values[np.isfinite(values)]))
+                metrics[f"isonomy.{plain}.{key}"] = float(pick(values[np.isfinite(values)]))
     mlflow.set_tags(tags)
     mlflow.log_metrics(metrics)
     with tempfile.TemporaryDirectory() as folder:
         audit.write(Path(folder) / "report")
-        mlflow.log_artifacts(str(Path(folder) / "report"), artifact_path)
+        mlflow.log_artifacts(str(Path(folder) / "report"), "isonomy")

@@ -25,7 +25,7 @@ from isonomy.results.theme import specification
 
 MAXIMUM_ROWS = 1_000
 PRINTED = 100  # lines of a table on paper, in the appendix
-SENTENCES = 5  # of findings on the page of a question; the others are in the appendix
+SENTENCES = 5  # of findings on the page of a question, at least one finding; the others are in the appendix
 _LABELS = 200  # labels that are searched for in sentences; a report names only the first few of many groups
 
 
@@ -79,7 +79,8 @@ class Section:
         self.null = sentence(result.null[:1].upper() + result.null[1:], labels)
         self.method = result.method[:1].upper() + result.method[1:]
         findings = result.findings()
-        said = on_the_page(findings)
+        lengths = np.cumsum([len(re.findall(r"[.!?](?=\s|$)", text)) for text in findings])
+        said = max(1, int(np.count_nonzero(lengths <= SENTENCES)))
         self.said, self.unsaid, self.warnings = safe(findings[:said]), safe(findings[said:]), safe(result.warnings)
         self.findings = (*self.said, *self.unsaid)
         self.limits, self.references = safe(result.limits()), safe(result.references)
@@ -103,12 +104,6 @@ def refer_back(sections: Sequence[Section]) -> None:
         method = (part.limits, part.assumptions, part.method, part.references)
         if part.method and (first := methods.setdefault(method, part.number)) != part.number:
             part.like = first
-
-
-def on_the_page(findings: Sequence[str]) -> int:
-    """How many findings have at most five sentences together; at least one."""
-    lengths = np.cumsum([len(re.findall(r"[.!?](?=\s|$)", text)) for text in findings])
-    return max(1, int(np.count_nonzero(lengths <= SENTENCES)))
 
 
 def in_order(columns: Columns, order: Sequence[int]) -> Columns:
@@ -295,7 +290,6 @@ def table(
 def _align_intervals(
     drawn: dict[str, list[Cell]], listed: Mapping[str, Sequence[Any]], described: Mapping[str, Column]
 ) -> None:
-    """Give both ends of an interval the same number of decimals."""
     for name in [name for name in drawn if name.endswith("low") and f"{name[:-3]}high" in drawn]:
         other = f"{name[:-3]}high"
         if described[name].count or described[name].whole:
@@ -308,7 +302,6 @@ def _align_intervals(
 
 
 def _shown(names: Sequence[str], *, chosen: bool) -> list[str]:
-    """The columns that are shown at once, always with the verdict; the others are shown on request."""
     minor = (*_MINOR, "pvalue") if "adjusted_pvalue" in names and not chosen else _MINOR
     major = [name for name in names if name not in minor]
     excess = sum(name in VOCABULARY for name in major) - _ROOM

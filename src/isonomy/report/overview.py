@@ -134,7 +134,6 @@ def worked(result: Evidence) -> str:
 
 
 def _moved(line: KeyLine) -> str:
-    """How many people a group's thresholds before and after select."""
     old, new, change = (line[name] for name in ("reference", "estimate", "selected_change"))
     if not np.isfinite([line["size"], old, new, change]).all() or old == new:
         return ""
@@ -147,7 +146,6 @@ def _moved(line: KeyLine) -> str:
 
 
 def _smoothed(line: KeyLine) -> str:
-    """Two smoothed outcomes, the effective numbers of people behind them, and their difference in standard errors."""
     rows, others, error = (line[name] for name in ("effective_n", "reference_effective_n", "se"))
     if not np.isfinite([rows, others, error]).all() or not error > 0:
         return ""

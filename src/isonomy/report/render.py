@@ -161,7 +161,7 @@ def library() -> str:
     return vl_convert.javascript_bundle()  # type: ignore[call-arg]
 
 
-# ---- markdown for a pull request, an e-mail or a model card, and a table for a notebook
+# ---- markdown for a pull request, an e-mail or a model card
 
 _SIGNS = {
     "violation": "🟠",
@@ -202,19 +202,6 @@ def comparison_markdown(comparison: AuditComparison) -> str:
 def _rendered(template: str, **values: object) -> str:
     plain = environment().overlay(autoescape=False, finalize=lambda v: v if isinstance(v, Markup) else escaped(str(v)))
     return plain.get_template(template).render(wording=wording, **values).rstrip() + "\n"
-
-
-def outline(document: Document) -> str:
-    """The audit as a small table for a notebook: questions, verdicts, and the findings that decided them."""
-    rows = [
-        Markup("<tr><td>{}</td><td><strong>{}</strong></td><td>{}</td></tr>").format(
-            visible(entry.heading), entry.badge, Markup("<br>").join(visible(lead) for lead in entry.leads)
-        )
-        for entry in document.entries
-    ]
-    head = Markup("<p><strong>{}</strong></p><p>{}</p>").format(visible(document.title), document.headline)
-    columns = Markup("<thead><tr><th>Question</th><th>Verdict</th><th>What was found</th></tr></thead>")
-    return head + Markup("<table>{}<tbody>{}</tbody></table>").format(columns, Markup("").join(rows))
 
 
 # ---- JUnit's XML for continuous integration: one test case per test

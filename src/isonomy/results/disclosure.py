@@ -48,20 +48,8 @@ def withheld(
 ) -> BoolArray:
     """The ``small`` groups, and those whose numbers would reveal a small one.
 
-    Parameters
-    ----------
-    groups : sequence of Group
-        A group that occurs several times, once for each metric, is withheld everywhere.
-    size : ndarray
-        The rows of each group; NaN if it is already withheld.
-    small : ndarray
-        The groups that are withheld in any case.
-    minimum : int
-        The smallest number of rows that is published.
-    references : ndarray, optional
-        Groups that others are compared with. They are withheld only if no other group is left.
-    rows : float, optional
-        The number of all rows.
+    A group that occurs several times, once for each metric, is withheld everywhere. Its ``size`` is NaN if it was
+    withheld before. ``references``, with which others are compared, are withheld only if no other group is left.
     """
     if small.all() or not small.any():
         return np.array(small, dtype=bool)
@@ -274,7 +262,7 @@ def _overlapping(counts: Sequence[Count], minimum: int) -> Iterator[tuple[Count,
     They are a part of a group and the whole group; or they count the same thing in one group, in a named group and any
     other, in groups of one column that two tests cut differently, or in groups of two columns. Two groups of one test
     have about the same people only if one may contain the other, because it has at least as many rows, cases and others
-    in every count that is published, or if all of these are about the same.
+    in every count that is published; groups of two columns only if, in addition, all of these are about the same.
     """
     by_group: dict[Group, list[Count]] = defaultdict(list)
     by_thing: dict[tuple[str, object], list[Count]] = defaultdict(list)
@@ -298,17 +286,18 @@ def _alike(counts: Sequence[Count], minimum: int) -> Iterator[tuple[Count, Count
         for second in ordered[i + 1 :]:
             if second.rows - first.rows >= minimum:
                 break
-            named, together = CONDITION in (*first.columns, *second.columns), first.test == second.test
-            if first.columns == second.columns and first.group != second.group and not named:
-                cuts = tests[first.columns]
-                alike = not together and cuts[first.test] != cuts[second.test]
-            elif together and first.group != second.group:
+            named, cuts = CONDITION in (*first.columns, *second.columns), tests[first.columns]
+            if first.group == second.group:
+                alike = True
+            elif first.test != second.test:
+                alike = named or (first.columns == second.columns and cuts[first.test] != cuts[second.test])
+            else:
                 more = second.every - first.every if first.every.shape == second.every.shape else np.zeros(1)
                 contained = not ((more > ROUNDING).any() and (more < -ROUNDING).any())
-                near = not (np.abs(more) >= minimum).any()
-                alike = (named and contained) or (near and (named or bool(first.cases)))
-            else:
-                alike = named or first.group == second.group
+                levels = dict(first.group.items)  # groups with different levels of a column have nobody in common
+                apart = any(levels.get(name, level) != level for name, level in second.group.items)
+                near = first.cases and not apart and not (np.abs(more) >= minimum).any()
+                alike = contained and (named or near)
             if alike:
                 yield first, second
 

@@ -129,17 +129,7 @@ def find_question(name: str) -> Question:
 def question(
     plan: str, *, moved: Mapping[str, str] | None = None, **words: Any
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make a function a public question: its calls are checked, and an audit can ask it.
-
-    Parameters
-    ----------
-    plan : str
-        The name of the question's `Plan` in the same module.
-    moved : mapping of str to str, optional
-        Keywords of earlier versions, and what to write in their place.
-    **words
-        The other fields of `Question`.
-    """
+    """Make a function a public question: its calls are checked, and an audit can ask it. ``words``: see `Question`."""
 
     def mark(function: Callable[P, R]) -> Callable[P, R]:
         entry = checked(function, moved=moved)

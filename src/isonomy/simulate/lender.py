@@ -1,4 +1,4 @@
-"""A lender with known, planted bias: one table for all five questions.
+"""A lender with known, planted bias.
 
 An application has three features, standard normal given race and sex: x1, income (on a log scale; a little lower on
 average in two groups); x2, length of credit history (shorter on average in those groups, and shortest for Black women);
