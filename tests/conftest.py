@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -22,6 +23,8 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 # Tests that need Spark without saying so in their names.
 ON_SPARK = ("engines/test_cluster.py", "frames/test_workers.py")
+# They take longest, so they start first: otherwise one worker would wait for the other at the end.
+LONG = ("tests/test_documentation.py", "tests/test_examples.py", "tests/recorded/", "tests/validity/")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -39,11 +42,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                 return "spark"
             return f"{file}::{name.partition('-')[0]}" if file.endswith("test_recorded.py") else file
 
+    config.option.loadscopereorder = False  # in the order of the collection, not by the number of tests
     return ByFile(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long simulations run only with ``-m validity``."""
+    """The longest files come first; long simulations run only with ``-m validity``."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
     asked = bool(config.getoption("-m"))
     skip = pytest.mark.skip(reason="a long simulation: pytest -m validity")
     for item in items:
@@ -56,6 +61,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(skip)
         if item.get_closest_marker("install") and not asked:
             item.add_marker(pytest.mark.skip(reason="installs into an empty environment: make installed"))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What was imported and collected lasts to the end: without this, a tenth of the time goes to scanning it again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000)
 
 
 @pytest.fixture(scope="session")

@@ -43,8 +43,3 @@ def test_nothing_near_is_no_hint() -> None:
 @pytest.mark.parametrize(("binary", "tolerance"), [(True, 0.05), (True, None), (False, 5.0)])
 def test_a_tolerance_that_can_be_meant_passes(binary: bool, tolerance: float | None) -> None:
     errors.refuse_percent(binary, tolerance)
-
-
-def test_a_tolerance_in_percent_is_refused_for_a_rate() -> None:
-    with pytest.raises(errors.UsageError, match=r"5 percentage points are written 0\.05"):
-        errors.refuse_percent(True, 5)

@@ -17,16 +17,7 @@ from typer.testing import CliRunner
 
 import isonomy as iso
 from isonomy.audit import Audit, parse, schema
-from isonomy.audit.config import (
-    MODELS,
-    Config,
-    Data,
-    FileColumns,
-    Test,
-    build,
-    model_of,
-    read,
-)
+from isonomy.audit.config import MODELS, Config, Data, FileColumns, Test, build, model_of, read
 from isonomy.audit.forms import Condition, FileCut, FileWhere, OwnMetric, default_in_a_file, described
 from isonomy.cli import app
 from isonomy.errors import ConfigError, DataError, UsageError
@@ -56,8 +47,6 @@ def wrong(text: str) -> str:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ('path = "x"\nquery = "select 1"\nengine = "duckdb"', "give path or query, not both"),
-        ('query = "select 1"', "a query needs an engine"),
         ('engine = "duckdb"', "an engine needs a path or a query"),
         ('path = "x"\ntables = {t = "t.csv"}', "tables and database belong to a query"),
         ('path = "x"\ndatabase = "d.db"', "tables and database belong to a query"),
@@ -65,11 +54,6 @@ def wrong(text: str) -> str:
 )
 def test_rows_come_from_one_place(data: str, words: str) -> None:
     assert words in wrong(f'[data]\n{data}\n[[tests]]\nkind = "flag"\nmetric = "tpr"\n')
-
-
-def test_two_tests_of_one_name() -> None:
-    named = '[[tests]]\nkind = "flag"\nmetric = "tpr"\nid = "a"\n'
-    assert "more than one test is called 'a'; give each of them an id" in wrong(named * 2)
 
 
 def test_tests_without_names_are_told_apart() -> None:

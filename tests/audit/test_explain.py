@@ -26,19 +26,11 @@ def wrong(text: str) -> str:
             "tests[0].weight: unknown key. Write it under [data]: it applies to all tests. Allowed: kind, ",
         ),
         ('metric = "tpr"', "", "line 24: tests[0].metric: this key is required."),
-        ('metric = "tpr"', 'metric = "trp"', "tests[0].metric: 'trp' is not allowed. Did you mean 'tpr'"),
-        (
-            'kind = "flag"\nmetric = "tpr"',
-            'kind = "flga"',
-            "'flga' is not allowed. Did you mean 'flag'? Allowed: flag, cert",
-        ),
         ('kind = "flag"\nmetric = "tpr"', "", "tests[0]: kind: this key is required. Allowed: flag"),
         ("seed = 7", 'seed = "7"', "line 2: seed: '7' is not allowed. Allowed: a whole number."),
-        ("seed = 7", "seed = -1", "seed: -1 is not allowed. Allowed: greater than or equal to 0."),
         ("seed = 7", "sede = 7", "line 2: sede: unknown key. Did you mean 'seed'?"),
         ('missing = "drop"', 'missing = "dorp"', "line 8: data.missing: 'dorp' is not allowed. Did you mean 'drop'?"),
         ('outcome = "repaid"', "outcome = 3", "line 11: columns.outcome: 3 is not allowed. Allowed: text, a table."),
-        ("edges = [25, 45]", "edges = [45, 25]", "columns.groups[1]: edges [45.0, 25.0] must increase."),
         ("edges = [25, 45]", "edges = []", "columns.groups[1].edges: [] is not allowed."),
         ('op = "in"', 'op = "=="', 'filters[0]: op "==" takes one value.'),
         ("value = [2025, 2026]", "", 'filters[0]: op "in" needs a value.'),
@@ -52,12 +44,6 @@ def wrong(text: str) -> str:
             "where[1].vlaue: unknown key. Did you mean 'value'? Allowed: column, op, v",
         ),
         ("reference = {", "reference = [", "not TOML"),
-        (
-            'path = "decisions-*.parquet"',
-            'path = "x"\nquery = "select 1"\nengine = "duckdb"',
-            "give path or query, not both",
-        ),
-        ('path = "decisions-*.parquet"', 'query = "select 1"', "a query needs an engine"),
         (
             'reference = {race = "White"}',
             'reference = "White"',
@@ -80,22 +66,10 @@ def test_every_mistake_is_told_at_once_in_order(good: str) -> None:
     assert [line.split(":")[1].strip() for line in lines] == ["sede", "data.missing", "tests[0].metric"]
 
 
-@pytest.mark.parametrize("text", ['title = "x"', "tests = []"])
-def test_a_file_without_tests_says_so(text: str) -> None:
-    assert wrong(text).endswith(
-        "tests: there are no tests; write at least one [[tests]] table, or remove the # from one in the file."
-    )
-
-
 def test_a_key_has_a_line(good: str) -> None:
     assert line_of(good, ("tests", 1, "metric")) == 32
     assert line_of(good, ("columns", "groups", 1)) == 13
     assert line_of(good, ("nothing",)) is None
-
-
-def test_a_mapping_has_no_lines() -> None:
-    with pytest.raises(ConfigError, match=r"^audit: tests\[0\]\.x: unknown key"):
-        build({"tests": [{"kind": "flag", "metric": "tpr", "x": 1}]})
 
 
 def test_long_values_and_odd_keys_are_cut_and_quoted() -> None:

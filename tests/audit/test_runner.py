@@ -12,7 +12,7 @@ import pytest
 
 import isonomy as iso
 from isonomy.audit import Audit, AuditResult
-from isonomy.errors import ConfigError, DataError, UsageError
+from isonomy.errors import ConfigError, DataError
 from isonomy.frames import Source
 from isonomy.frames.sums import aggregate
 from support.same import same
@@ -199,12 +199,6 @@ def test_what_is_said_about_reading_rows_is_part_of_what_resume_keeps(tmp_path: 
 
     assert run("level") == 3
     assert run("drop") == 2
-
-
-@pytest.mark.parametrize("config", [None, {}, "audit.toml"])
-def test_what_is_no_audit_is_refused(config: Any) -> None:
-    with pytest.raises(UsageError, match=r"config: .* is not an audit"):
-        Audit(config)
 
 
 def test_a_folder_that_cannot_be_is_refused(table: pl.DataFrame, audit: Callable[..., Audit]) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 import polars as pl
 import pytest
 
-import isonomy
 from isonomy.frames import Source
 
 Run = Callable[..., Any]
@@ -38,11 +37,6 @@ def test_help_waits_for_no_library() -> None:
     assert not {"numpy", "scipy", "polars", "narwhals", "sklearn", "altair", "pydantic", "jinja2"} & set(
         done.stderr.split()
     )
-
-
-def test_version_and_schema(run: Run) -> None:
-    assert run("--version").output == f"isonomy {isonomy.__version__}\n"
-    assert json.loads(run("schema").output)["title"] == "isonomy audit"
 
 
 def test_completion_is_offered() -> None:

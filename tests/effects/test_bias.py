@@ -10,15 +10,7 @@ import pytest
 from scipy import stats
 
 import isonomy as iso
-from isonomy.errors import (
-    DataError,
-    MissingValues,
-    NotBinary,
-    UnknownColumn,
-    UnknownOption,
-    UsageError,
-    WrongType,
-)
+from isonomy.errors import DataError, MissingValues, NotBinary, UnknownColumn, UsageError, WrongType
 from isonomy.results import Status, Verdict
 from support.tables import broken, experiment, observed, uplift
 
@@ -84,21 +76,6 @@ def test_an_independent_split_is_random_or_a_column() -> None:
     np.testing.assert_allclose(column.observed, second.observed)
 
 
-def test_counts_stand_for_rows() -> None:
-    rng = np.random.default_rng(5)
-    n = 3_000
-    made = {"g": rng.integers(0, 3, n), "t": rng.integers(0, 2, n), "y": rng.integers(0, 2, n)}
-    made["f"] = rng.choice([1.1, 1.2, 1.4], n)
-    made["k"] = rng.integers(0, 4, n)
-    roles: dict[str, Any] = {"effect": "f", "treatment": "t", "outcome": "y", "groups": "g"}
-    repeated = {name: np.repeat(v, made["k"]) for name, v in made.items()}
-    counted, plain = iso.treatment_bias(made, **roles, count="k"), iso.treatment_bias(repeated, **roles)
-    for name in ("n", "estimate", "error_se", "disparity", "ci_low", "adjusted_pvalue"):
-        np.testing.assert_allclose(getattr(counted, name), getattr(plain, name), rtol=1e-9)
-    split = iso.treatment_bias(made, **roles, count="k", estimator=observed("independent"), rng=1)
-    assert split.n.sum() == made["k"].sum()
-
-
 def test_conditions_cuts_and_intersections() -> None:
     made = experiment(30_000)
     result = iso.treatment_bias(made, **{**ROLES, "groups": ["group", iso.cut("x", [0.5])]}, depth=2)
@@ -113,11 +90,6 @@ def test_conditions_cuts_and_intersections() -> None:
     ("change", "error", "words"),
     [
         ({"effect": "efect"}, UnknownColumn, "Did you mean 'effect'"),
-        ({"measure": "odds"}, UnknownOption, "measure"),
-        ({"method": "jackknife"}, UnknownOption, "method"),
-        ({"tolerance": -1.0}, UsageError, "tolerance"),
-        ({"tolerance": True}, UsageError, "tolerance: True is not allowed; give a number above 0"),
-        ({"adjust": "hom"}, UnknownOption, "Did you mean 'holm'"),
         ({"estimator": observed(5)}, UsageError, "observed_effects: 5; give a mapping"),
         ({"estimator": iso.aipw(["xx"])}, UnknownColumn, "Did you mean 'x'"),
         ({"estimator": observed("halves")}, UnknownColumn, "observed_effects"),
@@ -656,7 +628,7 @@ def test_brought_effects_are_compared_by_the_predicted_baseline() -> None:
 )
 @pytest.mark.parametrize("rows", [120, 2_000, 20_000])
 def test_ratios_are_never_refused(design: dict[str, Any], rows: int) -> None:
-    for seed in range(3 if rows < 20_000 else 1):
+    for seed in range(3 if rows == 120 else 1):
         made = iso.simulate.uplift(rows, seed, groups=["a", "b", "c"], heterogeneity=0.1, **design).columns
         assert iso.treatment_bias(made, **ROLES).measure == "relative"
 

@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 
 import isonomy as iso
-from isonomy.errors import (
-    NotEnoughData,
-    UnknownOption,
-    UsageError,
-)
+from isonomy.errors import NotEnoughData, UsageError
 from isonomy.results import Status, Verdict
 from support.sampling import binomial_margin
 from support.tables import observed
@@ -48,14 +44,14 @@ def test_corrections_help_where_errors_are_large() -> None:
 
 
 def test_tests_of_what_remains_keep_their_size_without_error() -> None:
-    """Without error and correction, the held-out tests (50) and (51) are ordinary tests; 60 tables with one split."""
+    """Without error and correction, the held-out tests (50) and (51) are ordinary tests; 20 tables with one split."""
     rejected = []
-    for seed in range(30):
+    for seed in range(20):
         made = dict(iso.simulate.uplift(12_000, seed, groups=6, baseline=0.3).columns)
         run = iso.evaluate_corrections(made, **ROLES, method=iso.heldout(1, 60), rng=seed, strategies=["none"])
         rejected.append([(run.error_pvalue[0, 0] <= 0.05).mean(), (run.bias_pvalue[0, 0] <= 0.05).mean()])
-    # 180 tests each (within a table the biases are dependent, which widens the margin a little).
-    assert (np.mean(rejected, axis=0) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 180)).all()
+    # 120 tests each (within a table the biases are dependent, which widens the margin a little).
+    assert (np.mean(rejected, axis=0) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 120)).all()
 
 
 def test_alpha_decides_what_is_significant() -> None:
@@ -67,8 +63,6 @@ def test_alpha_decides_what_is_significant() -> None:
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"strategies": ["shrink"]}, UnknownOption, "strategies"),
-        ({"method": "influence"}, UnknownOption, "method"),
         ({"method": iso.online("group", control="z")}, UsageError, "name the one without correction"),
         ({"method": iso.heldout(over="rows"), "estimator": iso.aipw(["x"])}, UsageError, "arm_means"),
         ({"estimator": observed({"a": 1.0})}, UsageError, "observed_effects"),
@@ -219,8 +213,8 @@ def test_an_arm_without_events_is_not_certainty(measure: Any, cluster: str | Non
 
 @pytest.mark.parametrize(("treated", "measure"), [(8, "relative"), (60, "difference")])
 def test_the_size_of_less_bias_beside_a_group_of_few_events(treated: int, measure: Any) -> None:
-    """About 2 and about 15 treated events in the small group, that is 1 and 7 per half; 20 tables."""
-    rng, tables = np.random.default_rng(7), 20
+    """About 2 and about 15 treated events in the small group, that is 1 and 7 per half; 12 tables."""
+    rng, tables = np.random.default_rng(7), 12
     shown = [
         any(
             iso.evaluate_corrections(
@@ -243,24 +237,6 @@ def test_amounts_that_nobody_spent_are_no_certainty_either() -> None:
     result = iso.evaluate_corrections(table, **ROLES, measure="difference", method=iso.heldout(2, 20), rng=1)
     assert result.status[2] is Status.FEW_EVENTS
     assert not any(result.shown)
-
-
-def test_a_group_that_has_nobody_to_be_compared_with_is_not_short_of_events() -> None:
-    table = uplift(3_000, groups=["a", "b"])
-    table["treatment"] = np.where(table["group"] == "a", 1, table["treatment"])
-    result = iso.evaluate_corrections(table, **ROLES, method=iso.heldout(2, 10), rng=1)
-    assert result.status == (Status.NO_CONTROL, Status.OK)
-    assert result.headline().startswith("Not answered")
-
-
-def test_what_is_said_of_treated_shares() -> None:
-    table = uplift(3_000)
-    alike, differ = (
-        iso.evaluate_corrections({**table, "treatment": t}, **ROLES, method=iso.heldout(2, 10), rng=1)
-        for t in (table["treatment"], np.where(table["group"] == "a", np.arange(3_000) % 5 > 0, table["treatment"]))
-    )
-    assert "at most 5 points" in alike.assumptions()[0][1]
-    assert "more than chance explains, which the standardized comparison allows for" in differ.assumptions()[0][1]
 
 
 def test_differences_are_not_taken_for_ratios() -> None:

@@ -10,11 +10,7 @@ import pytest
 
 import isonomy as iso
 from isonomy.effects.price import loss, policy_value, qini, standard_error
-from isonomy.errors import (
-    DataError,
-    UnknownColumn,
-    UsageError,
-)
+from isonomy.errors import DataError, UsageError
 from isonomy.numerics.arrays import FloatArray
 from support.tables import uplift
 
@@ -88,41 +84,8 @@ def test_a_price_with_known_propensities_compares_like_with_like() -> None:
         iso.price_of_fairness(made, **options, estimator=iso.arm_means(propensity)) for propensity in ("p", None)
     )
     assert known.bias_before[0] < 0.02 < unknown.bias_before[0]
-
-
-def test_bad_calls_of_price_of_fairness() -> None:
-    made = {**uplift(500), "p": np.full(500, 0.5)}
-    with pytest.raises(UnknownColumn, match="corrected"):
-        iso.price_of_fairness(made, **ROLES, corrected="corected")
-    made["p"][:3] = 1.0
-    with pytest.raises(DataError, match=r"propensity.*3 rows"):
-        iso.price_of_fairness(made, **ROLES, corrected="effect", estimator=iso.arm_means("p"))
-    with pytest.raises(DataError, match="one arm"):
-        iso.price_of_fairness({**made, "treatment": np.ones(500)}, **ROLES, corrected="effect")
-    with pytest.raises(UsageError, match="budget"):
-        iso.price_of_fairness(made, **ROLES, corrected="effect", budget=1.5)
-
-
-def priced(measure: Any = "relative", **options: Any) -> iso.PriceResult:
-    table = dict(iso.simulate.uplift(4_000, 1, groups=3, baseline=0.3, treated={"a": 0.2, "b": 0.5, "c": 0.5}).columns)
-    table |= {"p": np.where(table["group"] == "a", 0.2, 0.5)}
-    return iso.price_of_fairness(table, **ROLES, corrected="effect", measure=measure, **options)
-
-
-def test_treated_shares_that_differ_are_reported() -> None:
-    blind, known = priced(), priced(estimator=iso.arm_means("p"))
-    assert "does not allow for: name a propensity column" in blind.assumptions()[0][1]
-    assert any("the same share was used for all" in warning for warning in blind.warnings)
-    assert "which the propensities allow for" in known.assumptions()[0][1]
-    assert not any("the same share" in warning for warning in known.warnings)
-    assert iso.from_json(blind.to_json()).assumptions() == blind.assumptions()
-
-
-def test_shares_alike_are_said_to_be() -> None:
-    table = iso.simulate.uplift(4_000, 1, groups=3, baseline=0.3).columns
-    price = iso.price_of_fairness(table, **ROLES, corrected="effect")
-    assert "at most 5 points, or by no more than chance explains" in price.assumptions()[0][1]
-    assert not any("the same share" in warning for warning in price.warnings)
+    with pytest.raises(DataError, match="all rows are in one arm"):
+        iso.price_of_fairness(made | {"treatment": np.ones(p.size)}, **options)
 
 
 def test_differences_are_not_taken_for_ratios() -> None:

@@ -96,10 +96,3 @@ def test_a_missing_metric_condition_is_not_dropped_silently(engine: Any) -> None
     source = open_source(data)
     with pytest.raises(errors.MissingValues, match="inside: the expression has 1 rows"):
         source.cells(measure(source, metric).request)
-
-
-def test_scores_outside_0_and_1_are_not_probabilities() -> None:
-    source = open_source({"y": [0, 1], "s": [0.5, 650.0]})
-    for metric in ("brier", "log_loss"):
-        with pytest.raises(errors.OutOfRange, match=r"1 rows outside \[0, 1\]"):
-            source.rows(measure(source, metric, outcome="y", score="s").request)

@@ -79,19 +79,6 @@ def test_log_loss_of_a_certain_wrong_score_is_finite() -> None:
     assert np.isfinite(mean("log_loss", {"y": [1, 0], "s": [0.0, 1.0]}, outcome="y", score="s"))
 
 
-@pytest.mark.parametrize(
-    ("name", "ours"), [("true-positive rate", "tpr"), ("Sensitivity", "tpr"), ("Calibration", "mean_error")]
-)
-def test_names_that_others_use(name: str, ours: str) -> None:
-    with pytest.raises(errors.UnknownOption, match=f"It is called '{ours}' here"):
-        iso.flag({"y": [0, 1], "g": [0, 1]}, metric=name, groups="g", outcome="y", prediction="y")
-
-
-def test_a_quantile_needs_a_level() -> None:
-    with pytest.raises(errors.UsageError, match="metric: 'median' needs to know of what"):
-        iso.flag({"y": [0, 1], "g": [0, 1]}, metric="median", groups="g")
-
-
 def test_synonyms_are_accepted_and_results_have_one_name() -> None:
     assert set(ALSO_CALLED.values()) <= {*NAMES, *BUNDLES}
     assert not set(ALSO_CALLED) & set(NAMES)
@@ -171,12 +158,6 @@ def test_labels_that_no_row_has_are_refused_and_missing_ones_stay_missing() -> N
     gone = pl.DataFrame(LABELS).with_columns(y=pl.when(pl.int_range(N) > 0).then(pl.col("y")))
     for data in (gone, gone.to_pandas()):
         assert "1 rows" in refused(data)
-
-
-@pytest.mark.parametrize("options", [{"quantile": 1.5}, {"quantile": 0.5, "binary": True}], ids=str)
-def test_quantiles_lie_between_0_and_1(options: dict[str, Any]) -> None:
-    with pytest.raises(errors.UsageError, match="quantile needs a number between 0 and 1"):
-        iso.Metric("m", iso.col("y"), **options)
 
 
 def test_requests_side_by_side_keep_the_names_of_each() -> None:

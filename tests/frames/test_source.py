@@ -211,8 +211,6 @@ def test_a_line_that_stands_for_no_row_cannot_spoil_a_sum(engine: Any) -> None:
     [
         ({"count": "race"}, errors.WrongType, "whole numbers"),
         ({"count": "nn"}, errors.UnknownColumn, "count: no column 'nn'.*Did you mean 'n'"),
-        ({"missing": "ignore"}, errors.UnknownOption, "raise, drop"),
-        ({"missing_group": "keep"}, errors.UnknownOption, "raise, level, drop"),
     ],
 )
 def test_options_that_are_refused(options: dict[str, Any], error: type[Exception], words: str) -> None:

@@ -216,21 +216,6 @@ def test_impact_ratios_among_comparable_people(table: dict[str, Any]) -> None:
     np.testing.assert_allclose(np.asarray(same.comparable_ratio), result.comparable_ratio)
 
 
-def test_words(table: dict[str, Any]) -> None:
-    result = flagged(table)
-    text = " ".join(result.findings())
-    assert "for comparable people among g=r" in text
-    assert "standard deviations from no difference" in text
-    assert "At the rate of comparable people, the number in this group would be" in text
-    assert "doubly robust" in result.method
-    assert any("not recorded" in check for _, check in result.assumptions())
-    assert "Tang" not in " ".join(result.references)
-    stored = iso.from_json(result.to_json())
-    assert stored.findings() == result.findings()
-    assert result.suppressed(300).lacking is not None
-    assert result.plot() is not None
-
-
 def test_mortgages_in_boston() -> None:
     """Munnell and others (1996): among comparable applicants, Black applicants were denied more often."""
     place = folder()

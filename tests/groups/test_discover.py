@@ -309,10 +309,10 @@ def test_a_feature_that_determines_the_decision() -> None:
 def test_confirmed_by_chance_no_more_often_than_alpha() -> None:
     rng = np.random.default_rng(11)
     shown = 0
-    for seed in range(60):
+    for seed in range(30):
         data = {f"f{i}": rng.integers(0, 3, 400) for i in range(6)} | {"y": rng.integers(0, 2, 400)}
         shown += found(data, prediction="y", features=[f"f{i}" for i in range(6)], rng=seed).verdict == "violation"
-    assert shown <= 9  # P(more than 9 of 60 at 0.05) is below 0.001
+    assert shown <= 6  # P(more than 6 of 30 at 0.05) is below 0.001
 
 
 # ---- features
@@ -372,13 +372,6 @@ def test_identifiers_are_left_out_with_a_note(table: pl.DataFrame) -> None:
     result = found(data, features=[*FEATURES, "id", "one"])
     assert any("No value of id and one has 30 rows" in warning for warning in result.warnings)
     assert result.labels == found(table).labels
-
-
-def test_labels_name_subgroups(table: pl.DataFrame) -> None:
-    labels = iso.Labels(values={"sex": {"f": "women", "m": "men"}}, metrics={"selection_rate": "approval rate"})
-    result = found(iso.open_source(table, labels=labels))
-    assert result.labels[0].startswith("women, age under")
-    assert "approval rate" in result.findings()[1]
 
 
 # ---- files
@@ -474,9 +467,6 @@ def test_subgroups_that_differ_by_few_rows_are_not_both_listed(table: pl.DataFra
             "evidence: 'all' counts 0/1 rows one by one; it does not go with cluster",
         ),
         ({"evidence": "all", "reference": 0.4}, "go with a number as reference"),
-        ({"reference": "population"}, "reference"),
-        ({"side": "lower"}, "side"),
-        ({"most": 0}, "most"),
     ],
     ids=str,
 )
@@ -503,13 +493,6 @@ def test_a_part_of_many_rows_is_searched(table: pl.DataFrame, monkeypatch: pytes
     result = found(table)
     assert result.n.sum() > 0
     assert any("used 500 random rows of each half" in warning for warning in result.warnings)
-
-
-@pytest.mark.parametrize("value", [float("nan"), "text", -3, b"x", object()])
-def test_search_options_are_checked(value: Any) -> None:
-    for name in ("depth", "cuts", "min_share"):
-        with pytest.raises(IsonomyError):
-            iso.search(**{name: value})
 
 
 def test_rows_that_are_dropped_change_nothing(table: pl.DataFrame) -> None:

@@ -9,7 +9,7 @@ import pytest
 from scipy import special
 
 import isonomy as iso
-from isonomy.errors import MissingGroups, NotEnoughData, UnknownColumn, UsageError
+from isonomy.errors import NotEnoughData, UsageError
 from isonomy.groups.likelihood.strata import SHOWN, StratifiedLines
 from isonomy.report import Entry
 from isonomy.report.layout import Section
@@ -173,23 +173,6 @@ def test_a_group_without_a_common_stratum_is_listed() -> None:
     assert any("few strata have people on both sides" in sentence for sentence in result.warnings)
 
 
-def test_bad_input_is_refused_in_words() -> None:
-    data = admissions(100)
-    with pytest.raises(UsageError, match=r"given: 'sex' makes the groups too"):
-        stratified(data, **RATE, given=["department", "sex"])
-    with pytest.raises(UsageError, match=r"given: needs people to compare with"):
-        stratified(data, **RATE, given="department", reference=0.4)
-    for options in ({"method": "published"}, {"method": "eel"}, {"method": iso.likelihood(correction="bartlett")}):
-        with pytest.raises(UsageError, match=r"given: not available with method="):
-            stratified(data, **RATE, given="department", **options)
-    with pytest.raises(UnknownColumn, match="given"):
-        stratified(data, **RATE, given="departement")
-    holes = {**data, "department": [None, *data["department"][1:]]}
-    with pytest.raises(MissingGroups, match=r"given: 'department' has 1 rows"):
-        stratified(holes, **RATE, given="department")
-    assert stratified(holes, **RATE, given="department", missing_group="drop").provenance.rows == 99
-
-
 def test_equal_weights_change_little_and_copies_of_rows_in_clusters_nothing() -> None:
     """Rows each their own cluster: influence values in place of Sato's variance. Copies say nothing new."""
     data = admissions()
@@ -323,13 +306,6 @@ def test_effects_that_differ_are_told_and_shown() -> None:
     shown = result.by_stratum()
     assert shown["stratum"].to_list() == ["s=0", "s=1"]
     assert shown["disparity"][0] < 0 < shown["disparity"][1]
-
-
-def test_strata_too_small_to_judge_are_told() -> None:
-    data = {"g": np.tile([0, 1], 60), "s": np.repeat(np.arange(60), 2), "p": np.tile([0, 1, 1, 0, 1, 1], 20)}
-    result = stratified(data, metric="selection_rate", prediction="p", groups="g", reference={"g": 0}, given="s")
-    assert any("could not be judged" in sentence for sentence in result.warnings)
-    assert len(result.by_stratum()) == 0
 
 
 def result() -> Any:

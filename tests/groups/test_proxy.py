@@ -333,7 +333,7 @@ DESIGNS = {"rows": {}, "design": {"weight": "w", "cluster": "person"}, "count": 
 CASES = [
     *(("duckdb", "bracket", design) for design in DESIGNS),
     *(("duckdb", name, "rows") for name in ASSUMPTIONS if name != "bracket"),
-    *((engine, "bracket", design) for engine in ("polars-lazy", "pandas", "ibis") for design in ("rows", "design")),
+    ("pandas", "bracket", "design"),
 ]
 
 
@@ -540,7 +540,6 @@ def test_the_interval_that_known_groups_would_give_is_that_of_a_sample() -> None
         ({"assume": "validated", "known": "known", "known_rows": "other"}, MissingRole, "needs known"),
         ({"assume": (1.0, 0.0)}, UsageError, "smaller share first"),
         ({"assume": -2.0}, UsageError, "at least -1"),
-        ({"assume": "guess"}, UsageError, "not allowed"),
     ],
 )
 def test_proxies_are_checked_when_they_are_made(options: Any, error: type[Exception], text: str) -> None:
@@ -555,7 +554,6 @@ def test_proxies_are_checked_when_they_are_made(options: Any, error: type[Except
         (TABLE, {"columns": {"a": "p_a", "b": "known"}}, WrongType, "probabilities are numbers"),
         (TABLE.with_columns(p_a=100 * pl.col("p_a")), {}, OutOfRange, "divide by 100"),
         (TABLE.with_columns(p_a=pl.col("p_a") - 0.5), {}, OutOfRange, "values from -0"),
-        (TABLE, {"columns": {"a": "p_a", "b": "p_b"}}, DataError, 'other="Other"'),
         (
             TABLE.with_columns(p_a=pl.col("p_b")),
             {"columns": {"a": "p_a", "b": "p_b"}, "other": "c"},
@@ -564,7 +562,6 @@ def test_proxies_are_checked_when_they_are_made(options: Any, error: type[Except
         ),
         (TABLE.with_columns(p_a=pl.when(pl.col("n") > 1).then("p_a")), {}, MissingValues, "name or address not found"),
         (TABLE, {"known": "place", "known_rows": "other"}, UsageError, "is not a group of the proxy"),
-        (TABLE, {"assume": 5.0}, UsageError, "is not allowed for these probabilities"),
         (
             TABLE.with_row_index("row"),
             {"assume": "names", "place": "row"},
@@ -587,7 +584,6 @@ def test_bad_tables_are_refused(table: pl.DataFrame, groups: Any, error: type[Ex
         ({"scale": "odds_ratio"}, "odds_ratio"),
         ({"method": "eel"}, "method"),
         ({"null": 0.1}, "null"),
-        ({"reference": "highest"}, "name one group"),
         ({"reference": 0.5}, "name one group"),
         ({"reference": {"g": "z"}}, "Groups: a, b, c"),
         ({"tolerance": 0.05, "scale": "ratio"}, "tolerates ratios from 0.05 to 20"),

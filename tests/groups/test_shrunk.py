@@ -66,19 +66,6 @@ def test_there_is_no_verdict(result: iso.FlagResult) -> None:
         shrunk.shrunk[0] = 0.0
 
 
-def test_the_sentences(result: iso.FlagResult) -> None:
-    text = str(result.shrunk())
-    assert "what race, sex and age suggest if their effects add up" in text
-    assert "On average over the groups, 95 % of these intervals contain the group's true value" in text
-    assert "The groups spread no more than chance spreads them" in text
-    assert text.endswith("No difference between the groups beyond the sum of race, sex and age was shown (p = 0.84).")
-    mean = str(result.shrunk("mean", alpha=0.1))
-    assert "the mean of all groups" in mean
-    assert "90 %" in mean
-    assert "The groups differ by more than chance explains (p < 0.001)." in mean
-    assert "no more than chance" not in mean
-
-
 def test_rows_that_are_repeated_shrink_less_and_show_more(result: iso.FlagResult) -> None:
     once, often = result.shrunk(), iso.flag(people(20), **CALL).shrunk()
     assert (often.weight > once.weight).all()

@@ -164,13 +164,6 @@ def test_two_groups_that_are_each_others_rest_are_one_comparison() -> None:
     assert iso.monitor(TABLE, batch="week", **OPTIONS | {"groups": "g"}).comparisons == 3
 
 
-def test_the_pace_is_that_of_the_last_batches() -> None:
-    result = iso.monitor(rows(3, 480, 12), batch="week", tolerance=0.01, **OPTIONS | {"groups": "g"})
-    texts = [text for text in result.findings() if "At the pace" in text]
-    assert texts
-    assert all("At the pace of the last batches (at most ten), about" in text for text in texts)
-
-
 def test_a_late_change_raises_an_alarm_with_its_start() -> None:
     result = iso.monitor(rows(2, 20_000, 40, 0.15, 20), batch="week", **OPTIONS | {"groups": "g"})
     batch, group, since = result.alarms[0]
@@ -362,7 +355,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "scale: 'ratio' is not available with",
     ),
     "auc": ({"metric": "auc", "score": "x", "outcome": "good"}, "is not a mean over rows"),
-    "run_length": ({"run_length": 100}, "run_length: it has moved; write method=iso.mixture(run_length=100)."),
     "center": ({"scale": "ratio", "method": iso.mixture(center=-1.0)}, "center: -1.0 is not allowed for scale='ratio'"),
     "center-rate": (
         {"method": iso.mixture(center={"c": -1.0})},

@@ -148,25 +148,6 @@ def test_distances_of_any_size(scale: float, groups: Any) -> None:
     assert (eager.test_status is Status.INFEASIBLE) == np.isinf(scale)
 
 
-def test_threshold_is_inferred() -> None:
-    data = decided(shift=0.2)
-    given = iso.project(data, groups="group", **SCORE)
-    inferred = iso.project(data, groups="group", score="score", **ROLES)
-    assert inferred.statistic == pytest.approx(given.statistic, rel=0.02)
-
-
-def test_missing_values() -> None:
-    data = decided()
-    data["distance"] = data["distance"].copy()
-    data["distance"][:7] = np.nan
-    with pytest.raises(errors.MissingValues, match=r"distance \(from .distance.\): .* 7 rows"):
-        iso.project(data, groups="sex", distance="distance", **ROLES)
-    result = iso.project(data, groups="sex", distance="distance", missing="drop", **ROLES)
-    assert result.rows == 1_993
-    assert sum(result.provenance.dropped.values()) == 7
-    assert listed(result).row.min() >= 7
-
-
 def test_wrong_data() -> None:
     data = decided()
     with pytest.raises(errors.DataError, match="negative"):

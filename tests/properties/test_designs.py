@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import isonomy as iso
-from isonomy.errors import IsonomyError, NotEnoughData, UsageError
+from isonomy.errors import IsonomyError, NotEnoughData
 from isonomy.numerics.status import Status
 
 METRICS: dict[str, dict[str, Any]] = {
@@ -107,11 +107,6 @@ def test_one_cluster_of_everybody_tests_nothing(table: pl.DataFrame) -> None:
     result = iso.flag(table.with_columns(c=1), **METRICS["rate"], groups="g", cluster="c")
     assert not result.answered
     assert set(result.status) == {Status.FEW_CLUSTERS}
-
-
-def test_a_small_sample_correction_is_refused(table: pl.DataFrame) -> None:
-    with pytest.raises(UsageError, match="correction: not available with weight or cluster"):
-        iso.flag(table, **METRICS["rate"], groups="g", cluster="c", method=iso.likelihood(correction="bartlett"))
 
 
 def test_counts_that_look_like_weights_are_told(table: pl.DataFrame) -> None:

@@ -68,12 +68,6 @@ def test_an_audit_that_fails_on_nothing_and_withholds_nothing() -> None:
     assert wording.suppression(0) in text
 
 
-def test_the_summary_explains_the_words_it_uses(summary: str) -> None:
-    assert "- **Interval**" in summary
-    assert "- **Bandwidth**" not in summary
-    assert summary.index("## How to read this") < summary.index("## Provenance")
-
-
 def test_the_card_has_its_headings_and_every_test() -> None:
     text = card(document())
     for part in (

@@ -167,11 +167,6 @@ def test_the_report_computes_no_statistic() -> None:
         assert "numerics" not in text.replace("numerics.arrays", "")  # types only
 
 
-def test_a_reader_learns_that_withheld_groups_may_be_worse_off() -> None:
-    assert "A withheld group may be worse off than every group shown." in html(replace(document(), suppress_below=10))
-    assert "worse off" not in html(replace(document(), suppress_below=0))
-
-
 def test_a_page_of_a_test_that_was_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "chart", lambda result: (None, ""))
     page = html(document(entries=(Entry(name="x", kind="flag", result=untested()),)))

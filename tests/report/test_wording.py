@@ -27,16 +27,6 @@ def test_every_verdict_has_a_badge_and_a_count() -> None:
     assert {*VERDICTS, FAILED} <= set(wording.TALLIES)
 
 
-def test_a_chip_has_the_words_of_the_question() -> None:
-    assert find_question("flag").badge("violation") == "Difference shown"
-    assert find_question("improvability").badge("violation") == "Alternative shown"
-    assert find_question("evaluate_corrections").badge("inconclusive") == "Corrections compared"
-    assert find_question("improvability").looks == {"violation": "shown"}
-    for kind in ("evaluate_corrections", "price_of_fairness"):  # neither a warning nor an inconclusive test
-        assert find_question(kind).looks["inconclusive"] == "compared"
-    assert not find_question("flag").looks
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("verdict", [*VERDICTS, FAILED])
 def test_there_is_something_to_do_next(kind: str, verdict: str) -> None:

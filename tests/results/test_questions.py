@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import isonomy
-from isonomy.errors import UnknownOption, UsageError
+from isonomy.errors import UsageError
 from isonomy.frames import Request, Source, open_source
 from isonomy.options import Alpha, Missing, Seed
 from isonomy.results import KINDS, QUESTIONS, Plan, Question, find_question, open_call, question
@@ -44,15 +44,6 @@ def registered() -> Iterator[Question]:
     del QUESTIONS["made_up"]
 
 
-def test_calls_of_a_question_are_checked(registered: Question) -> None:
-    assert registered.function(TABLE, groups="g") == "g at 0.05"
-    with pytest.raises(UsageError, match="alpha: 2 is not allowed"):
-        registered.function(TABLE, groups="g", alpha=2)
-    with pytest.raises(UnknownOption, match="missing: 'dorp'"):
-        registered.function(TABLE, groups="g", missing="dorp")
-    assert registered.function.__doc__ == "Is it?"
-
-
 def test_a_plan_takes_the_defaults_of_the_function(registered: Question) -> None:
     source = open_source(TABLE)
     planned = registered.planned(source, {"groups": "g", "missing": "drop", "rng": 3})
@@ -65,12 +56,6 @@ def test_a_plan_takes_the_defaults_of_the_function(registered: Question) -> None
     assert given.alpha == 0.2
 
 
-def test_roles_that_a_test_would_not_look_at(registered: Question) -> None:
-    assert registered.idle({"groups": "g"}) == ("score",)
-    question("MadeUpPlan", asks="Is it?", topic="It")(open_call)
-    assert QUESTIONS.pop("open_call").idle({"groups": "g"}) == ()
-
-
 @pytest.mark.parametrize("name", KINDS)
 def test_every_public_test_is_registered_under_its_name(name: str) -> None:
     assert find_question(name).name == name
@@ -80,15 +65,6 @@ def test_every_public_test_is_registered_under_its_name(name: str) -> None:
 def both(source: Source, **options: Any) -> tuple[Source, dict[str, Any]]:
     """A plan that keeps what it is given."""
     return source, options
-
-
-def test_the_table_is_opened_as_the_call_says() -> None:
-    arguments = {"rows": {"count": "n", "missing": "drop"}, "data": TABLE, "groups": "g", "rng": 5}
-    (source, options), rng, _ = open_call("flag", both, arguments)
-    assert (source.count, source.missing, source.missing_group) == ("n", "drop", "raise")
-    assert options == {"groups": "g"}
-    assert rng.random() == np.random.default_rng(5).random()
-    assert set(arguments) == {"data", "groups", "rows", "rng"}
 
 
 def test_a_source_is_shared_and_its_options_are_recorded() -> None:
@@ -128,16 +104,6 @@ def test_a_drawn_seed_repeats_the_draws() -> None:
     assert seed is not None
     assert seed.origin == "drawn"
     assert rng.random() == np.random.default_rng(seed.entropy).random()
-
-
-def test_a_moved_keyword_is_refused_with_its_new_place() -> None:
-    @question("MadeUpPlan", asks="Is it?", topic="It", moved={"sigma": 'scale=standardized("pooled")'})
-    def moved(data: object, *, groups: str) -> str:
-        return groups
-
-    del QUESTIONS["moved"]
-    with pytest.raises(UsageError, match=r'sigma: it has moved; write scale=standardized\("pooled"\)'):
-        moved(TABLE, groups="g", sigma="pooled")  # type: ignore[call-arg]
 
 
 def test_an_unknown_question_is_refused() -> None:

@@ -436,11 +436,6 @@ def crossed(n: int = 4_000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return S, (rng.random((n, 2)) < S[:, ::-1]).astype(float)
 
 
-def test_every_outcome_has_its_score() -> None:
-    with pytest.raises(UsageError, match="scores: 2 given, and 1 outcomes"):
-        MultiObjectiveCalibrator(scores=[0, 1]).fit(np.random.default_rng(0).random((50, 2)), np.ones(50))
-
-
 def objectives(n: int, rng: np.random.Generator) -> dict[str, Any]:
     """Two scores; each outcome depends on both, and differently in the groups."""
     g = rng.integers(0, 2, n)

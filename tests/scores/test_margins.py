@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import isonomy as iso
-from isonomy.errors import MissingValues, OneGroup, UnknownOption, UsageError
+from isonomy.errors import MissingValues, OneGroup
 from isonomy.frames import open_source
 from isonomy.results import theme
 from isonomy.results.questions import QUESTIONS
@@ -147,15 +147,6 @@ def test_labels_below_the_threshold_are_not_needed() -> None:
         ask(data | {"s": np.where(data["s"] > 0.9, np.nan, data["s"])})
 
 
-@pytest.mark.parametrize("user", [None, "m"])
-def test_only_the_proportions_of_weights_matter(user: str | None) -> None:
-    data = margins(800)
-    weight = np.random.default_rng(0).integers(1, 4, data["s"].size).astype(float)
-    one, two = (ask(data | {"w": factor * weight}, user=user, weight="w") for factor in (1, 2))
-    for name in ("disparity", "ci_low", "ci_high", "pvalues", "effective_n"):
-        np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-9, err_msg=name)
-
-
 @pytest.mark.parametrize(
     "case", ["plain", "outcomes unknown below", "count", "weight", "users in both groups", "query"]
 )
@@ -197,52 +188,22 @@ def test_rows_left_out_are_no_rows_of_their_users() -> None:
 def test_groups_in_parity_at_user_level_are_not_told_apart() -> None:
     """Everybody in b has half of ten rows above the threshold, and the outcomes that a has at user level."""
     called = 0
-    for seed in range(20):
+    for seed in range(10):
         data, rng = active(800, seed), np.random.default_rng(100 + seed)
         size = data["s"].size // 2
         half = np.tile(np.arange(10) < 5, size // 10)
         s = np.where(half, 0.5, 0.0) + 0.5 * rng.random(size)
         data["s"][size:], data["y"][size:] = s, rng.random(size) < 0.93 / 1.1
         called += ask(data, user="m").pvalue <= 0.05
-    assert called <= 4  # 0.05 and three standard errors of 20 tables
+    assert called <= 2  # 0.05 and three standard errors of 10 tables
 
 
 # ---- refusals, words, disclosure
 
 
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"threshold": np.nan}, UsageError),
-        ({"method": "cubic"}, UnknownOption),
-        ({"method": "nadaraya-watson"}, UnknownOption),
-        ({"bandwidth": -1}, UsageError),
-        ({"reference": "a"}, UsageError),
-    ],
-)
-def test_bad_arguments(options: dict[str, Any], error: type[Exception]) -> None:
-    with pytest.raises(error):
-        ask(margins(200), **options)
-
-
 def test_no_pass_can_be_shared() -> None:
     source = open_source(pl.LazyFrame(margins(100)))
     assert QUESTIONS["marginal_outcomes"].planned(source, AT_HALF).requests == ()
-
-
-def test_the_group_with_the_higher_outcome_is_named() -> None:
-    data = margins(8_000, power=3.0)
-    assert "The outcome at the margin is higher for g=a:" in ask(data).findings()[0]
-    swapped = data | {"g": np.where(data["g"] == "a", "b", "a")}
-    assert "The outcome at the margin is higher for g=b:" in ask(swapped).findings()[0]
-    assert ask(margins(300)).findings()[0].endswith("No difference was shown.")
-
-
-def test_outcomes_are_shares_or_numbers() -> None:
-    data = margins(4_000)
-    assert " %; " not in ask(data | {"y": data["y"] * 2.5}).findings()[1]
-    assert ask(data).units()["disparity"] == "points"
-    assert ask(data | {"y": data["y"] * 2.5}).units() == {}
 
 
 def test_small_groups_are_withheld() -> None:

@@ -10,21 +10,14 @@ import polars as pl
 import pytest
 
 import isonomy as iso
-from isonomy.errors import (
-    EmptyFrame,
-    MissingValues,
-    OneGroup,
-    UnknownColumn,
-    UnknownOption,
-    UsageError,
-    WrongType,
-)
+from isonomy.errors import MissingValues, UnknownColumn, UsageError, WrongType
 from isonomy.frames import open_source
 from isonomy.report import Document, Entry, html
 from isonomy.results.questions import QUESTIONS
 from isonomy.scores import predictive_parity
 from isonomy.scores.words import parity_pair
 from support.curved import curved
+from support.sampling import binomial_margin
 from support.tables import scored
 
 ROLES: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
@@ -255,10 +248,11 @@ def test_groups_that_no_score_compares_are_not_counted() -> None:
 # ---- verdicts
 
 
-def test_several_columns_are_allowed_for() -> None:
-    """Four columns that mean nothing: of 40 tables as many as one in twenty may be called a violation."""
+@pytest.mark.parametrize("tables", [16, pytest.param(40, marks=pytest.mark.validity)])
+def test_several_columns_are_allowed_for(tables: int) -> None:
+    """Four columns that mean nothing: as many as one table in twenty may be called a violation."""
     called = 0
-    for seed in range(40):
+    for seed in range(tables):
         rng = np.random.default_rng(seed)
         s = rng.beta(2, 2, 1_000)
         columns = {f"g{k}": rng.integers(0, 2 + k % 2, 1_000) for k in range(4)}
@@ -267,7 +261,7 @@ def test_several_columns_are_allowed_for() -> None:
         called += result.verdict is VIOLATION
         shown = {*result.verdicts, *(test.verdict for test in result.orders)}
         assert (result.verdict is VIOLATION) == (result.pvalue <= 0.05) == (VIOLATION in shown)
-    assert called <= 7  # 0.05 + 3 standard errors of 40; without an allowance 0.17 of such tables are
+    assert called / tables <= 0.05 + binomial_margin(0.05, tables)  # without an allowance 0.17 of such tables are
 
 
 def test_within_tolerance_is_shown_at_every_score_and_of_the_order() -> None:
@@ -328,12 +322,6 @@ def test_the_order_can_be_left_out(method: Any) -> None:
     assert "The order of scores was not tested." in alone.findings()
     allowed = ask(data, method=method, order=False, tolerance=0.25, grid=[0.4, 0.5])
     assert allowed.verdict is WITHIN
-
-
-def test_a_score_that_ranks_everybody_the_wrong_way_round_is_a_violation_of_the_order_alone() -> None:
-    result = ask(wrong_way_round(), tolerance=0.1)
-    assert result.verdict == result.ordering_verdict == "violation"
-    assert "were shown to differ" not in " ".join(result.summary().split())
 
 
 @pytest.mark.parametrize("method", ["omnibus", "cumulative", "trend", "orthogonal"])
@@ -433,14 +421,6 @@ def test_counts_are_rows(user: str | None) -> None:
         np.testing.assert_allclose(getattr(counted, name), getattr(repeated, name), rtol=1e-9, err_msg=name)
 
 
-@pytest.mark.parametrize("user", [None, "m"])
-def test_only_the_proportions_of_weights_matter(user: str | None) -> None:
-    data = weighted()
-    one, two = (ask(data | {"w": factor * data["w"]}, user=user, weight="w") for factor in (1, 2))
-    for name in ("disparity", "ci_low", "ci_high", "pair_pvalue", "effective_n"):
-        np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-9, err_msg=name)
-
-
 def test_weights_are_not_counts() -> None:
     """The curves are those of as many rows, the errors those of the rows there are."""
     data = weighted()
@@ -465,13 +445,6 @@ def test_scores_on_a_lattice() -> None:
         assert result.verdict is not WITHIN
 
 
-def test_the_seed_repeats_the_result() -> None:
-    first, second = (ask(scored(), rng=7) for _ in range(2))
-    assert first.to_json() == second.to_json()
-    drawn = ask(scored(), rng=None)
-    assert ask(scored(), rng=drawn.provenance.seed.entropy).pvalue == drawn.pvalue
-
-
 # ---- refusals
 
 
@@ -480,46 +453,21 @@ def test_the_seed_repeats_the_result() -> None:
     [
         ({"outcome": "nope"}, UnknownColumn),
         ({"score": "g"}, WrongType),
-        ({"level": "rows"}, UnknownOption),
-        ({"kernel": "box"}, UnknownOption),
-        ({"adjust": "bh"}, UnknownOption),
-        ({"tolerance": -1}, UsageError),
-        ({"bandwidth": 0}, UsageError),
         ({"bandwidth": 1e-5}, UsageError),
-        ({"bandwidth": "cross"}, UnknownOption),
         ({"bandwidth": [0.1, 0.2]}, UsageError),
         ({"grid": []}, UsageError),
         ({"grid": {0.5}}, UsageError),
         ({"grid": -1e308}, UsageError),
-        ({"grid": [0.1, np.nan]}, UsageError),
         ({"reference": {"g": "z"}}, UsageError),
-        ({"reference": "a"}, UsageError),
-        ({"order": -1}, UsageError),
-        ({"order": "no"}, UsageError),
         ({"method": "published", "order": 0.1}, UsageError),
         ({"method": "cumulative", "grid": 0.5}, UsageError),
         ({"order": True, "grid": 0.5}, UsageError),
         ({"method": "trend", "grid": [0.5]}, UsageError),
-        ({"rng": -1}, UsageError),
     ],
 )
 def test_bad_arguments(options: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
         ask(scored(n=200), **options)
-
-
-def test_bad_tables() -> None:
-    data = scored(n=100)
-    with pytest.raises(OneGroup):
-        ask(data | {"g": ["a"] * 200})
-    with pytest.raises(EmptyFrame):
-        ask({k: v[:0] for k, v in data.items()})
-    with pytest.raises(UsageError, match=r"groups: column 's' has 200 different numbers .* iso.cut"):
-        ask(data, groups="s")
-    data["s"][3] = np.nan
-    with pytest.raises(MissingValues, match="score"):
-        ask(data)
-    assert ask(data, missing="drop").provenance.rows == 199
 
 
 def test_a_plan_says_what_an_engine_is_asked_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -549,18 +497,6 @@ def test_a_difference_is_said_not_to_be_that_of_the_two_estimates(hostile: Any) 
     known = np.isfinite(published.disparity)
     difference = (published.estimate - published.reference)[known]
     np.testing.assert_allclose(published.disparity[known], difference, atol=1e-12)
-
-
-def test_small_groups_are_withheld(hostile: Any) -> None:
-    hidden = hostile.suppressed(2_000)
-    assert np.isnan(hidden.reference).all()
-    assert np.isnan(hidden.disparity).all()
-    assert set(hidden.to_frame()["status"]) == {"suppressed"}
-    assert hidden.orders[0].better == ""
-    assert not hidden.answered
-    assert hidden.plot()
-    with pytest.raises(ValueError, match="read-only"):
-        hostile.estimate[0] = 1.0
 
 
 def test_one_withheld_group_leaves_the_others() -> None:

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import isonomy as iso
-from isonomy.errors import NotEnoughData, UnknownOption, UsageError
+from isonomy.errors import NotEnoughData, UsageError
 from isonomy.scores import equalize_thresholds, marginal_outcomes, predictive_parity
 from support.tables import margins, rated, rising, scored
 
@@ -165,6 +165,9 @@ def test_a_group_without_outcomes_at_the_margin_keeps_its_threshold() -> None:
     assert any("g=few" in warning for warning in result.warnings)
     with pytest.raises(NotEnoughData, match="fewer than two groups have enough"):
         equalize_thresholds(data | {"y": np.ones(data["y"].size)}, **AT_HALF)
+    few["s"][-2:] = 0.3
+    with pytest.raises(NotEnoughData, match="g=few has no row at or above the threshold"):
+        equalize_thresholds(few, **AT_HALF)
 
 
 def test_few_distinct_scores() -> None:
@@ -393,23 +396,9 @@ def test_falling_outcomes_are_seen() -> None:
     assert fine.warnings == ()
 
 
-def test_thresholds_refuse() -> None:
-    data = margins(500)
-    with pytest.raises(UsageError, match="thresholds are set for disjoint groups"):
-        equalize_thresholds(data, **(AT_HALF | {"groups": ["g", iso.where("low", iso.col("s") < 0.2)]}))
-    with pytest.raises(UnknownOption):
-        equalize_thresholds(data, **(AT_HALF | {"direction": "up"}))
-    lost = {k: v[(data["g"] != "b") | (data["s"] < 0.5)] for k, v in data.items()}
-    extra = {k: np.append(v, v[:1]) for k, v in lost.items()}
-    extra["g"][-1], extra["s"][-1] = "c", 0.6
-    with pytest.raises(NotEnoughData):
-        equalize_thresholds(extra, **AT_HALF)
-
-
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"capacity": 1.5}, UsageError, "capacity"),
         ({"threshold": -1.0, "target": "tpr"}, UsageError, "threshold: every score reaches -1.0"),
     ],
 )

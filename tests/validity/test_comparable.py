@@ -16,7 +16,7 @@ from studies.comparable import PAGE, drawn, measured
     ],
 )
 def test_people_who_are_treated_alike_are_seldom_said_not_to_be(name: str) -> None:
-    assert not PAGE.find("Size: people").find(name).missed(60)
+    assert not PAGE.find("Size: people").find(name).missed(40)
 
 
 @pytest.mark.parametrize("name", ["12, 3,000, a group", "2, 1,000, a group, 150"])

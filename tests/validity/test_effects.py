@@ -27,7 +27,7 @@ def test_coverage_and_size(name: str) -> None:
     runs = [run for run in coverage((500, 1_000, 2_000)) if run.name.startswith(name)]
     assert len(runs) == 2
     for run in runs:
-        assert not run.missed(50)
+        assert not run.missed(25)
 
 
 # Error of each estimator when the model is right, and its standard deviation over 400 tables of 40,000 rows.
@@ -103,12 +103,12 @@ def test_the_study_of_few_events_has_the_pvalues_of_the_public_test(measure: str
 
 @pytest.mark.parametrize("name", ["relative, half treated", "difference, 5 % treated"])
 def test_the_size_of_the_test_that_all_errors_are_equal(name: str) -> None:
-    assert not PAGE.find("Size of the test").find(name).missed(100)
+    assert not PAGE.find("Size of the test").find(name).missed(60)
 
 
 @pytest.mark.parametrize("name", ["relative, half treated", "difference, 5 % treated"])
 def test_the_family_wise_error_of_30_groups_with_few_events(name: str) -> None:
-    assert not PAGE.find("Family-wise").find(name).missed(50)
+    assert not PAGE.find("Family-wise").find(name).missed(30)
 
 
 def test_the_default_correction_makes_no_bias_of_a_common_error() -> None:

@@ -37,17 +37,17 @@ from support.sampling import binomial_margin
     ],
 )
 def test_size(name: str) -> None:
-    """100 tables are too few to prove the size, but enough to catch a broken law."""
-    assert not PAGE.find("Rejected when the null holds").find(name).missed(100)
+    """50 tables are too few to prove the size, but enough to catch a broken law."""
+    assert not PAGE.find("Rejected when the null holds").find(name).missed(50)
 
 
 @pytest.mark.parametrize("name", ["12, 0.002", "25, 0.002", "12, 0.5", "25, 0.5"])
 def test_a_small_group_at_the_edge_of_a_tolerance(name: str) -> None:
-    assert not PAGE.find("A small group").find(name).missed(60)
+    assert not PAGE.find("A small group").find(name).missed(30)
 
 
 def test_power_is_what_the_normal_law_foretells_and_that_of_other_tests() -> None:
-    tables, gap = 120, 0.15
+    tables, gap = 60, 0.15
     scenario = PLANTED["equal opportunity, gap {gap:g}"](gap)
     decided = np.asarray(each(lambda rng: power(rng, scenario, 1_000))(np.random.default_rng(7), tables))
     expected = normal_power(gap, 1_000)
@@ -63,8 +63,8 @@ def test_power_is_what_the_normal_law_foretells_and_that_of_other_tests() -> Non
 def test_wild_distances_leave_the_power(change: object) -> None:
     """With the standard deviation as spread, a planted gap of 0.2 is found in no table at all."""
     scenario = Scenario({"equal_opportunity": 0.2}, change=change)  # type: ignore[arg-type]
-    decided = np.asarray(each(lambda rng: power(rng, scenario, 1_000))(np.random.default_rng(8), 60))
-    assert decided[:, 0].mean() > 0.86  # 0.95 without the wild rows; three standard errors are 0.084
+    decided = np.asarray(each(lambda rng: power(rng, scenario, 1_000))(np.random.default_rng(8), 40))
+    assert decided[:, 0].mean() > 0.84  # 0.95 without the wild rows; three standard errors are 0.1
 
 
 def test_rescaling_changes_no_p_value() -> None:
@@ -87,7 +87,7 @@ def test_the_law_by_hand_is_the_law_that_is_used() -> None:
 @pytest.mark.parametrize(("rows", "others", "rate"), [(40, 2_000, 0.05), (100, 4_000, 0.02)])
 def test_few_events_with_weights_or_clusters(design: str, rows: int, others: int, rate: float) -> None:
     """A group without an event has an estimated variance of 0: p was below 0.001 in 13 to 20 % of such tables."""
-    rng, tables = np.random.default_rng(11), 60
+    rng, tables = np.random.default_rng(11), 30
     options: dict[str, Any] = {design: design}
     group = np.repeat([0, 1], [others, rows])
     pvalues = []

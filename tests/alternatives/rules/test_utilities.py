@@ -5,15 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isonomy.alternatives.rules.utilities import (
-    READY,
-    Criteria,
-    Utility,
-    accuracy_utility,
-    fairness_utilities,
-    rates_of,
-    utility,
-)
+from isonomy.alternatives.rules.utilities import READY, Criteria, Utility, fairness_utilities, rates_of, utility
 from isonomy.errors import DataError, UnknownOption, UsageError
 from isonomy.numerics.arrays import FloatArray
 
@@ -51,16 +43,6 @@ def test_ready_utilities(name: str, expected: float) -> None:
 def test_bad_user_utilities_are_named(function: object, message: str) -> None:
     with pytest.raises(DataError, match=f"(?s)mine.*{message}"):
         Utility("mine", function).values({}, Y, D)  # type: ignore[arg-type]
-
-
-def test_lower_is_better_is_refused_as_accuracy() -> None:
-    with pytest.raises(UsageError, match="tnr"):
-        accuracy_utility("fpr")
-    with pytest.raises(UsageError, match="outcome_among_selected"):
-        accuracy_utility("outcome_among_unselected")
-    with pytest.raises(UsageError, match="better when lower"):
-        accuracy_utility(Utility("loss", lambda x, y, d: (y, 1), better="lower"))
-    assert fairness_utilities("fpr", READY["accuracy"]) == (READY["fpr"],)
 
 
 @pytest.mark.parametrize("given", ["accurracy", 3, {"name": "tpr"}, {"outcome": "y"}])

@@ -78,7 +78,7 @@ def test_groups_without_a_case_and_groups_that_are_too_small() -> None:
     assert {str(s) for s in iso.flag(nothing, **RATE, reference="highest", scale="ratio").status} == {"zero_baseline"}
 
 
-@pytest.mark.parametrize("tables", [100, pytest.param(300, marks=pytest.mark.validity)])
+@pytest.mark.parametrize("tables", [60, pytest.param(300, marks=pytest.mark.validity)])
 @pytest.mark.parametrize(("groups", "rate"), [(2, 0.3), (5, 0.3), (12, 0.5)])
 def test_the_intervals_cover_with_all_groups_tied(groups: int, rate: float, tables: int) -> None:
     """0.95 less three standard errors."""

@@ -35,8 +35,9 @@ def test_an_interval_null_meets_the_two_sided_one_as_its_ends_meet() -> None:
     assert far == pytest.approx(two / 2, rel=1e-6)
 
 
-@pytest.mark.parametrize("method", ["el", "eel"])
-@pytest.mark.parametrize("reference", REFERENCES, ids=str)
+@pytest.mark.parametrize(
+    ("reference", "method"), [*((r, "el") for r in REFERENCES), *((r, "eel") for r in REFERENCES[:2])], ids=str
+)
 def test_testing_at_an_interval_end_gives_alpha(lender: dict[str, Any], reference: Any, method: Method) -> None:
     def ask(**more: Any) -> iso.FlagResult:
         return iso.flag(

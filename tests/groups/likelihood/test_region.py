@@ -59,16 +59,16 @@ def test_a_null_that_the_estimated_reference_cannot_meet_may_be_met_by_another()
     assert result.statistic == pytest.approx(best, rel=1e-6)
 
 
-@pytest.mark.parametrize("method", ["el", "eel"])
 @pytest.mark.parametrize(
-    "more",
+    ("more", "method"),
     [
-        {"groups": ["race", "sex"], "depth": 2},
-        {"groups": ["race", "sex"], "published": True},
-        {"null": [0.05, -0.05, 0.0]},
-        {"reference": {"sex": "u"}},
-        {"reference": "estimate"},
-        {"reference": 1.05},
+        ({"groups": ["race", "sex"], "depth": 2}, "el"),
+        ({"groups": ["race", "sex"], "depth": 2}, "eel"),
+        ({"groups": ["race", "sex"], "published": True}, "el"),
+        ({"null": [0.05, -0.05, 0.0]}, "el"),
+        ({"reference": {"sex": "u"}}, "eel"),
+        ({"reference": "estimate"}, "el"),
+        ({"reference": 1.05}, "el"),
     ],
     ids=str,
 )

@@ -140,7 +140,7 @@ def test_weights_cover_the_simplex(scores: int) -> None:
     assert len(weights) == {2: 11, 3: 21, 4: 20}[scores]
 
 
-@pytest.mark.parametrize("tables", [12, pytest.param(40, marks=pytest.mark.validity)])
+@pytest.mark.parametrize("tables", [8, pytest.param(40, marks=pytest.mark.validity)])
 def test_the_law_is_for_all_weights(tables: int) -> None:
     """The p-value over all weights is above the smallest and at most their number times it; 1 of 20 may reject."""
     rejected = 0
@@ -150,12 +150,6 @@ def test_the_law_is_for_all_weights(tables: int) -> None:
         assert 0.9 * smallest <= result.pvalue <= 11.5 * smallest
         rejected += result.pvalue <= 0.05
     assert rejected <= 0.05 * tables + 3 * np.sqrt(0.05 * 0.95 * tables)
-
-
-@pytest.mark.parametrize("scores", [["a"], ["a", "b", "a", "b", "a"]])
-def test_scores_and_outcomes_go_together(scores: list[str]) -> None:
-    with pytest.raises(iso.errors.UsageError, match="2 to 4 scores"):
-        composite_parity(two_scores(100), **(SEVERAL | {"scores": scores}))
 
 
 MEASURED: dict[str, Any] = {"outcome": "y", "score": "s", "groups": "g"}
