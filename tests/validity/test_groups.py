@@ -82,7 +82,9 @@ def test_the_detectable_disparity_is_found_as_often_as_promised(name: str, table
     assert not PAGE.find("Power").find(name).missed(tables)
 
 
-@pytest.mark.parametrize("name", ["20 groups of 10 normal rows", "6 groups of 400 lognormal rows"])
+@pytest.mark.parametrize(
+    "name", ["20 groups of 10 normal rows", "6 groups of 400 lognormal rows", "30 groups of 300 gamma amounts"]
+)
 def test_means_of_few_or_skewed_rows_keep_the_level_and_are_judged(name: str) -> None:
     run = skewed.PAGE.find("`flag` of means").find(name)
     (values,) = run.measure(40)

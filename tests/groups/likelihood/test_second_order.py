@@ -168,13 +168,16 @@ def bent(root: float, x: Any, y: Any, *, known: bool) -> float:
     """T of few rows x: Welch's ``root`` bent towards 0 by the skewness of the sides, as far as it may be."""
     cubes = [np.sum((part - part.mean()) ** 3) for part in (x, y)]
     pooled = sum(cubes) / sum(part.size * part.var() ** 1.5 for part in (x, y))
-    low = high = square = 0.0
+    mean_square = (x.size * x.var() + y.size * y.var()) / (x.size + y.size)
+    apparent = expected = square = wide = 0.0
     for part, cube, sign in list(zip((x, y), cubes, (1.0, -1.0), strict=True))[: 1 if known else 2]:
         n = part.size
         seen = 1.5 * np.sqrt(n * (n - 1)) / (n - 2) if n < 30 else 1.0
-        ends = sign * seen * cube / n**3, sign * pooled * part.var() ** 1.5 / n**2
-        low, high, square = low + min(ends), high + max(ends), square + part.var() / n
-    skewness, root = max(-low if root > 0 else high, 0.0) / square**1.5, abs(root)
+        variance = np.sqrt(part.var() * max(part.var(), mean_square))
+        apparent, square = apparent + sign * seen * cube / n**3, square + part.var() / n
+        expected, wide = expected + sign * pooled * variance**1.5 / n**2, wide + variance / n
+    ends = apparent / square**1.5, expected / wide**1.5
+    skewness, root = max(-min(ends) if root > 0 else max(ends), 0.0), abs(root)
     return float(root - skewness * (root**2 / 3 + 1 / 6) + skewness**2 * root**3 / 27) ** 2
 
 
