@@ -417,7 +417,7 @@ def _collects(value: object, kind: type, inner: tuple[object, ...]) -> bool:
         return isinstance(value, Mapping) and (len(inner) != 2 or all(_fits(item, inner[1]) for item in value.values()))
     if isinstance(value, np.ndarray):
         value = value.tolist() if value.ndim == 1 else None
-    if isinstance(value, (str, bytes)) or not isinstance(value, Collection):
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Collection):
         return False
     if kind is tuple and inner and inner[-1] is not Ellipsis:
         return len(value) == len(inner) and all(_fits(i, a) for i, a in zip(value, inner, strict=True))
