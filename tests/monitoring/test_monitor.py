@@ -327,6 +327,15 @@ def test_late_outcomes_are_reported() -> None:
     assert any("have no value yet" in text and "same age" in text for text in result.warnings)
 
 
+def test_decisions_may_be_a_condition() -> None:
+    text = TABLE.filter(pl.col("week") == 0).with_columns(decided=pl.when(pl.col("ok") == 1).then(pl.lit("yes")))
+    options = {name: value for name, value in OPTIONS.items() if name != "prediction"}
+    watch = iso.Monitor(**options, prediction=iso.col("decided") == "yes", missing="drop")
+    result = watch.update(text, batch="0")
+    assert result.batch_rows == (int((TABLE.filter(pl.col("week") == 0)["ok"] == 1).sum()),)
+    assert any("have no value yet" in text for text in result.warnings)
+
+
 def test_people_who_return_have_wider_intervals() -> None:
     rng = np.random.default_rng(4)
     chance = rng.beta(0.5, 0.5, 300)

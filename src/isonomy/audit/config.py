@@ -401,6 +401,8 @@ def _message(path: Keys, items: list[ErrorDetails], raw: Mapping[str, object]) -
 def _moved(path: Keys, raw: Mapping[str, object]) -> str:
     """What replaces a key of an earlier version, as the file writes it; empty if the key never existed."""
     tests = raw.get("tests")
+    if path == ("tolerances",):
+        return "write the tolerance of each test in its [[tests]] table, such as tolerance = 0.02"
     if len(path) != 3 or path[0] != "tests" or not isinstance(tests, list):
         return ""
     python = find_question(tests[int(path[1])]["kind"]).moved.get(str(path[2]), "").replace("{}", "...")

@@ -838,11 +838,14 @@ def impact_finding(r: AdverseImpactResult, i: int) -> str:
             f"{phrases.count(r.selected[i])} of {phrases.count(r.n[i])} rows {r.chosen}, which stand for {people}"
         )
         weighted = " by weight"
+    alone = "not adjusted for the number of categories compared"
+    if not r.named:  # the smallest p-value of all pairs counts as often as there are other categories
+        alone = f"which allows for not knowing which category is {r.chosen} most often and is {alone}"
     sentences = [
         f"{r.labels[i]}: {selected} ({100 * r.estimate[i]:.1f} %). The rate is {phrases.number(r.disparity[i])} times "
         f"that of {r.against[i]} ({phrases.interval(r.ci_low[i], r.ci_high[i], r.alpha)}). The test of equal rates "
-        f"gives {phrases.pvalue(r.pvalue[i])}, not adjusted for other categories; the test of a ratio of {threshold} "
-        f"or more gives {phrases.pvalue(r.adjusted_pvalue[i])}, adjusted for all categories."
+        f"gives {phrases.pvalue(r.pvalue[i])}, {alone}; the test of a ratio of {threshold} or more gives "
+        f"{phrases.pvalue(r.adjusted_pvalue[i])}, adjusted for all categories."
     ]
     need, parity = r.shortfall[i], r.shortfall_parity[i]
     if parity > 0:

@@ -807,7 +807,9 @@ def notes(result: MonitorResult, state: MonitorState, plan: MonitorPlan, columns
     if any(dropped.values()):
         yield Note("dropped", values=dropped)
     for batch in batches[-1:]:
-        late = max([0, *(batch.dropped.get(role, 0) for role in (plan.outcome, plan.prediction, plan.score) if role)])
+        roles = {"outcome": plan.outcome, "prediction": plan.prediction, "score": plan.score}
+        # A condition is dropped under the name of its role.
+        late = max(batch.dropped.get(role if isinstance(role, str) else name, 0) for name, role in roles.items())
         if late > LATE * (batch.rows + late):
             yield Note("late_outcomes", values={"batch": batch.id, "share": late / (batch.rows + late)})
         if not batch.rows:

@@ -120,6 +120,8 @@ def read_stored(path: Path) -> dict[str, Any]:
 
     try:
         stored = json.loads(read(path))
+    except FileNotFoundError:
+        raise UsageError(f"{path.name}: no such file; `isonomy monitor update` and Monitor.save write it.") from None
     except (OSError, ValueError, RecursionError) as error:
         why = "The file is written complete or not at all; restore a copy."
         raise UsageError(f"{path.name}: cannot be read ({str(error)[:200]}). {why}") from None

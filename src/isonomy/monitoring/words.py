@@ -227,10 +227,16 @@ def alarm(result: MonitorResult, j: int) -> str:
     began = f"the disparity of {result.names[j]} has been beyond the tolerance{f' of {known}' if known else ''}"
     if result.tolerance is None:
         began = f"{result.names[j]} has differed from {known or result.reference}"
-    return (
-        f"Alarm at batch {result.alarm[j]}: since about batch {result.since[j]}, {began}. If nothing is wrong, such "
-        f"alarms come on average at most once in {result.run_length:,} batches, for all groups together."
-    )
+    since, shown = result.since[j], result.first_shown[j]
+    place = {name: k for k, name in enumerate(result.batch_names)}
+    text = f"Alarm at batch {result.alarm[j]}: since about batch {since}, {began}."
+    if shown and place.get(shown, 0) < place.get(since, 0):  # the watch begins again after every alarm
+        text = (
+            f"The latest alarm, at batch {result.alarm[j]}, rests on the batches since about {since}. A difference of "
+            f"{result.names[j]} was already shown at batch {shown}."
+        )
+    often = f"at most once in {result.run_length:,} batches, for all groups together"
+    return f"{text} If nothing is wrong, such alarms come on average {often}."
 
 
 def any_time(result: MonitorResult) -> str:

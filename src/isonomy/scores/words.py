@@ -595,13 +595,14 @@ def threshold_finding(r: ThresholdsResult, i: int) -> str:
 
 
 def selected_finding(r: ThresholdsResult, i: int) -> str:
-    change, ends = r.selected_change[i], [r.selected_change_low[i], r.selected_change_high[i]]
-    if ends[0] * ends[1] >= 0:
-        ends = sorted(map(abs, ends))
-    low, high = map(phrases.count, ends)
-    more = "more" if change >= 0 else "fewer"
-    interval = f"{100 * (1 - r.alpha):g} % interval {low} to {high}"
-    return f"{r.labels[i]}: {phrases.count(abs(change))} {more} {r.chosen} ({interval})."
+    low, high = r.selected_change_low[i], r.selected_change_high[i]
+    ends = [phrases.count(abs(end)) for end in (low, high)]
+    if low * high < 0:
+        ends = [f"{ends[0]} fewer", f"{ends[1]} more"]
+    elif high <= 0:
+        ends.reverse()
+    change, interval = r.selected_change[i], f"{100 * (1 - r.alpha):g} % interval {' to '.join(ends)}"
+    return f"{r.labels[i]}: {phrases.count(abs(change))} {'more' if change >= 0 else 'fewer'} {r.chosen} ({interval})."
 
 
 def accuracy_finding(r: ThresholdsResult) -> str:
