@@ -240,7 +240,7 @@ def _designed(rows: int, law: str, designs: str) -> Run:
 
 
 def means(outcomes: FloatArray) -> list[Number]:
-    return [float(np.nanmean(part)) if np.isfinite(part).any() else "-" for part in outcomes.T]
+    return [float(np.nanmean(part)) if np.isfinite(part).any() else "–" for part in outcomes.T]
 
 
 def _power(conditions: int, z: float, crossfit: float | None = None, every: float | None = None) -> Run:

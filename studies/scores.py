@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -249,38 +250,60 @@ def two_groups() -> list[Run]:
     return runs
 
 
-HARD: dict[str, Draw] = {
-    "interleaved scores, kinked twice, 2,000 rows per group": partial(interleaved, n=2_000, first=ramped),
-    "interleaved scores, kinked twice, 5,000 rows per group": partial(interleaved, n=5_000, first=ramped),
-    "interleaved scores, kinked curve, 2,000 rows per group": partial(interleaved, n=2_000, first=kinked),
-    "interleaved scores, kinked curve, 5,000 rows per group": partial(interleaved, n=5_000, first=kinked),
-    "interleaved scores, slope 20, 5,000 rows per group": partial(interleaved, n=5_000, first=steeper),
-    "interleaved scores, step, 5,000 rows per group": partial(interleaved, n=5_000, first=stepped),
-    "groups without a common score, slope 20, 2,000 rows per group": partial(apart, n=2_000, gap=0.0, first=steeper),
-    "groups with a gap of 0.1 between them, slope 20, 2,000 rows per group": partial(
-        apart, n=2_000, gap=0.1, first=steeper
+@dataclass(frozen=True)
+class Hard:
+    """A design in parity, with options of the call.
+
+    ``residual``: whether the method of this name is run as well, without a target. ``regressed``: whether the rivals
+    are run, which compare two groups and give each row one vote.
+    """
+
+    draw: Draw
+    options: dict[str, Any] = field(default_factory=dict)
+    residual: bool = False
+    regressed: bool = True
+
+
+HARD: dict[str, Hard] = {
+    "interleaved scores, kinked twice, 2,000 rows per group": Hard(
+        partial(interleaved, n=2_000, first=ramped), residual=True
     ),
-    "step, 5,000 rows per group": partial(rows, n=(5_000, 5_000), first=stepped),
-    "deciles, 2,000 rows per group": partial(deciles, n=2_000, first=steep),
-    "5,000 against 500 rows, steep": partial(rows, n=(5_000, 500), first=steep),
-    "default rates of 1 to 2 %, 5,000 rows per group": partial(rows, n=(5_000, 5_000), first=rare),
-    "default rates of 1 to 2 %, 20,000 against 2,000 rows": partial(rows, n=(20_000, 2_000), first=rare),
-    "six groups of 1,000 rows": six_groups,
-    "heavy-tailed users, 500 per group, user level": partial(heavy_users, n=500),
-    "heavy-tailed users, 500 per group, aggregate": partial(heavy_users, n=500),
-    "flat curves, 2,000 rows per group": partial(rows, n=(2_000, 2_000), first=flat),
+    "interleaved scores, kinked twice, 5,000 rows per group": Hard(
+        partial(interleaved, n=5_000, first=ramped), residual=True
+    ),
+    "interleaved scores, kinked curve, 2,000 rows per group": Hard(partial(interleaved, n=2_000, first=kinked)),
+    "interleaved scores, kinked curve, 5,000 rows per group": Hard(partial(interleaved, n=5_000, first=kinked)),
+    "interleaved scores, slope 20, 5,000 rows per group": Hard(partial(interleaved, n=5_000, first=steeper)),
+    "interleaved scores, step, 5,000 rows per group": Hard(partial(interleaved, n=5_000, first=stepped)),
+    "groups without a common score, slope 20, 2,000 rows per group": Hard(
+        partial(apart, n=2_000, gap=0.0, first=steeper)
+    ),
+    "groups with a gap of 0.1 between them, slope 20, 2,000 rows per group": Hard(
+        partial(apart, n=2_000, gap=0.1, first=steeper)
+    ),
+    "step, 5,000 rows per group": Hard(partial(rows, n=(5_000, 5_000), first=stepped)),
+    "deciles, 2,000 rows per group": Hard(partial(deciles, n=2_000, first=steep)),
+    "5,000 against 500 rows, steep": Hard(partial(rows, n=(5_000, 500), first=steep)),
+    "default rates of 1 to 2 %, 5,000 rows per group": Hard(partial(rows, n=(5_000, 5_000), first=rare)),
+    "default rates of 1 to 2 %, 20,000 against 2,000 rows": Hard(partial(rows, n=(20_000, 2_000), first=rare)),
+    "six groups of 1,000 rows": Hard(six_groups, regressed=False),
+    "heavy-tailed users, 500 per group, user level": Hard(
+        partial(heavy_users, n=500), {"user": "m", "level": "user"}, regressed=False
+    ),
+    "heavy-tailed users, 500 per group, aggregate": Hard(
+        partial(heavy_users, n=500), {"user": "m", "level": "aggregate"}
+    ),
+    "flat curves, 2,000 rows per group": Hard(partial(rows, n=(2_000, 2_000), first=flat)),
 }
 
 
 def hard_designs() -> list[Run]:
     runs = []
-    for name, draw in HARD.items():
-        level: dict[str, Any] = (
-            {"user": "m", "level": "aggregate" if "aggregate" in name else "user"} if "users" in name else {}
-        )
-        runs.append(line(f"size, {name}", "omnibus", partial(parity, draw=draw, **level), LIMIT))
-        if "interleaved scores, kinked twice" in name:
-            runs.append(line(f"size, {name}", "residual", partial(parity, draw=draw, method="residual"), None))
+    for name, design in HARD.items():
+        ask = partial(parity, draw=design.draw, **design.options)
+        runs.append(line(f"size, {name}", "omnibus", ask, LIMIT))
+        if design.residual:
+            runs.append(line(f"size, {name}", "residual", partial(ask, method="residual"), None))
     return runs
 
 
@@ -470,7 +493,7 @@ NULLS: dict[str, Draw] = {
     "steep, 2,000 rows per group": partial(rows, n=(2_000, 2_000), first=steep),
     "kinked, 2,000 rows per group": partial(rows, n=(2_000, 2_000), first=kinked),
     "kinked twice, 2,000 rows per group": partial(rows, n=(2_000, 2_000), first=ramped),
-    **{name: draw for name, draw in HARD.items() if "six groups" not in name and "user level" not in name},
+    **{name: design.draw for name, design in HARD.items() if design.regressed},
 }
 
 

@@ -559,7 +559,9 @@ def rivals(*tests: Callable[[np.random.Generator, Table], float], table: Callabl
     return draw
 
 
-def apiece(*tests: Callable[[np.random.Generator, Table], float], table: Callable[[np.random.Generator], Table]) -> Any:
+def compare_each(
+    *tests: Callable[[np.random.Generator, Table], float], table: Callable[[np.random.Generator], Table]
+) -> Any:
     """On the same tables, for each rival: whether `flag` shows a difference, the rival does, and `flag` is open."""
     draw = rivals(*tests, table=table)
 
@@ -650,10 +652,9 @@ def lines(name: str, draw: Any, limit: float = 0.05, columns: int = 2) -> Run:
     return Run((Line((name,), (at_most(limit),) * columns),), draw, TABLES, means)
 
 
-def precisely(name: str, draw: Any) -> Run:
-    """A line with four times as many tables, and the limit of the others: it is near that limit."""
-    limit = at_most(0.05).margin(TABLES)
-    return Run((Line((name,), (Asked(0.05, "most", slack=limit, exact=True),) * 2),), draw, 4 * TABLES, means)
+def long_run(name: str, draw: Any) -> Run:
+    """A line with four times as many tables, and so a narrower margin."""
+    return Run((Line((name,), (at_most(0.05),) * 2),), draw, 4 * TABLES, means)
 
 
 def equal_rates(p: float, strata: int = 1) -> Callable[[np.random.Generator], Table]:
@@ -678,16 +679,17 @@ def means(outcomes: FloatArray) -> list[float | str]:
 MEASURED = ("any violation", "intervals that miss", "without a verdict")
 TESTED = ("violation", "without a verdict")
 FEW = [(60, 9)]
-# Whether a rival keeps 0.071 where nothing differs, or the largest share that it rejects there.
+# Whether a rival rejects at most 0.071 of true nulls in every design in which it was run.
 VALID = {
     "Welch's t, screened": "yes",
-    "permuted Welch's t": "no: 0.186",
+    "permuted Welch's t": "no",
     "Fisher": "yes",
     "Mantel-Haenszel": "yes",
-    "permuted clusters": "no: 0.074",
-    "Rao-Scott, pooled": "no: 0.125",
+    "permuted clusters": "no",
+    "Rao-Scott, pooled": "no",
     "permuted Welch's F": "if all groups have one shape",
 }
+RIVALS = {"Welch's t, screened": screened, "permuted Welch's t": permuted}  # of `flag` of means
 
 PAGE = Page(
     "skewed_simulations",
@@ -762,7 +764,7 @@ PAGE = Page(
                 }.items()
             )
             + tuple(
-                precisely(name, draw)
+                long_run(name, draw)
                 for name, draw in {
                     "120 lognormal rows against 120": apart(lognormal, [120], 120),
                     "60 exponential rows against 60": apart(exponential, [60], 60),
@@ -772,7 +774,7 @@ PAGE = Page(
             ),
         ),
         Section(
-            "`flag` of means, designs that chose no number of the law",
+            "`flag` of means, designs not used to choose the law",
             ("design",),
             MEASURED,
             tuple(
@@ -1064,7 +1066,7 @@ PAGE = Page(
             ),
         ),
         Section(
-            "Rare large amounts beside normal rows: what is not promised",
+            "Rare large amounts beside normal rows: a known failure",
             ("design",),
             MEASURED,
             tuple(
@@ -1083,8 +1085,8 @@ PAGE = Page(
             ("found", "found by the rival", "without a verdict"),
             tuple(
                 Run(
-                    tuple(Line((f"mean, {name}", label, VALID[label])) for label in tests),
-                    apiece(*tests.values(), table=table),
+                    tuple(Line((f"mean, {name}", label, VALID[label])) for label in RIVALS),
+                    compare_each(*RIVALS.values(), table=table),
                     TABLES,
                 )
                 for name, table in (
@@ -1105,7 +1107,6 @@ PAGE = Page(
                         partial(scaled, draw=rare(0.0), rows=400, reference=3_000, factor=0.4),
                     ),
                 )
-                for tests in ({"Welch's t, screened": screened, "permuted Welch's t": permuted},)
             )
             + tuple(
                 Run(

@@ -803,7 +803,7 @@ def test_a_difference_taken_for_a_ratio_is_refused(tolerance: float) -> None:
 
 
 def test_a_group_that_lacks_large_amounts_is_not_certain_by_its_own_small_variance() -> None:
-    """Such groups were most false violations where many groups were compared: 0.16 of tables with 30 groups."""
+    """Such groups were most false violations where many groups were compared."""
 
     def amounts(rows: int, paid: int, most: float) -> FloatArray:
         """Nothing for most people; for the others the quantiles of a gamma law up to ``most``."""
