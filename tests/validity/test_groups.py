@@ -10,12 +10,6 @@ from studies.groups import PAGE, flagging, interval_null, small_samples
 from studies.lines import Run
 
 
-@pytest.mark.validity
-@pytest.mark.parametrize("name", ["5.1, 2, 2,000", "5.2, 10, 2,000"])
-def test_joint_regions_cover_as_published(name: str) -> None:
-    assert not PAGE.find("Joint regions").find(name).missed(40)
-
-
 @pytest.mark.parametrize(
     "run",
     [
@@ -24,6 +18,7 @@ def test_joint_regions_cover_as_published(name: str) -> None:
     ],
 )
 def test_intervals_cover_when_the_reference_is_estimated(run: Run) -> None:
+    """25 tables of rates catch coverage below 0.82; 15 tables of amounts catch coverage below 0.78."""
     assert not run.missed(25 if "rate" in run.name else 15)
 
 
@@ -35,6 +30,7 @@ def test_plugged_in_references_do_not_cover() -> None:
 
 @pytest.mark.parametrize(("name", "rank"), [("3 groups", "2"), ("2 races", "3"), ("2 against", "2")])
 def test_degrees_of_freedom_are_the_rank(name: str, rank: str) -> None:
+    """The degrees of freedom are exact; 40 tables catch a size above 0.15."""
     run = PAGE.find("Size of the joint test").find(name)
     assert not run.missed(40)
     assert run.measure(2)[0][0] == rank
@@ -42,6 +38,7 @@ def test_degrees_of_freedom_are_the_rank(name: str, rank: str) -> None:
 
 @pytest.mark.parametrize("name", ["0", pytest.param("1", marks=pytest.mark.validity), "5"])
 def test_the_interval_null_keeps_its_level(name: str) -> None:
+    """250 tables catch a size above 0.09."""
     runs = {run.name: run for run in PAGE.find("Size of the interval null").runs}
     assert not runs[name].missed(250)
 
@@ -79,6 +76,7 @@ def test_small_sample_corrections_help(rows: int) -> None:
 
 @pytest.mark.parametrize(("name", "tables"), [("known", 500), ("group", 40), ("population", 40)])
 def test_the_detectable_disparity_is_found_as_often_as_promised(name: str, tables: int) -> None:
+    """500 tables catch a power outside 0.73 to 0.87, and 40 tables one below 0.59."""
     assert not PAGE.find("Power").find(name).missed(tables)
 
 
@@ -86,6 +84,7 @@ def test_the_detectable_disparity_is_found_as_often_as_promised(name: str, table
     "name", ["20 groups of 10 normal rows", "6 groups of 400 lognormal rows", "30 groups of 300 gamma amounts"]
 )
 def test_means_of_few_or_skewed_rows_keep_the_level_and_are_judged(name: str) -> None:
+    """40 tables catch a size above 0.15."""
     run = skewed.PAGE.find("`flag` of means").find(name)
     (values,) = run.measure(40)
     assert "(missed)" not in " | ".join(run.lines[0].cells(values, 40, 4))
@@ -103,6 +102,7 @@ def test_groups_that_lack_the_rare_amounts_are_not_judged(name: str) -> None:
 
 
 def test_few_cases_in_clusters_keep_the_level_and_are_found() -> None:
+    """30 tables catch a size above 0.17."""
     section = skewed.PAGE.find("few cases in 60 clusters")
     assert not section.find("rate 0.02, correlation 0.05").missed(30)
     assert float(section.find("rate 0.06").measure(30)[0][0]) > 0.7

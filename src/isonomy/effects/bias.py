@@ -327,9 +327,12 @@ def estimate(trial: Trial, plan: BiasPlan, rng: np.random.Generator) -> tuple[di
 
 
 def _family(part: TrialPart, plan: BiasPlan) -> str:
-    arm, items = "", part.groups[0].items if part.groups else ()
+    arm = ""
+    items = part.groups[0].items if part.groups else ()
     if isinstance(plan.treatment, Arms) and items:
-        arm, items = f" ({items[0][0]}={items[0][1]})", items[1:]
+        name, value = items[0]
+        arm = f" ({name}={value})"
+        items = items[1:]
     return " & ".join(name for name, _ in items) + arm
 
 

@@ -241,7 +241,7 @@ class EffectCorrector(Renamed, TransformerMixin, BaseEstimator):
             raise UsageError(
                 "method: a bootstrap treats rows as independent; with weights, clusters or propensities leave it out."
             )
-        if source.count is not None and source.like_weights:
+        if source.like_weights:
             warnings.warn(
                 phrases.Note("like_weights", values={"column": "sample_weight"}).text, UserWarning, stacklevel=3
             )

@@ -476,8 +476,10 @@ def trial_of(sample: Sample, sums: Sequence[Sums], plan: Experiment, lines: Expe
     # Squares of unions are not sums of squares: a rest of several groups differs from one group of the same people.
     there = np.ones(sample.size) if sample.count is None else sample.count
     numbers = np.where(there > 0, np.random.default_rng(0).integers(1, 2**62, size=there.size), 0)
-    parts, given = [], dict[object, tuple[float, float]](plan.known or {})
-    unknown, labels = dict.fromkeys(given), []
+    parts: list[TrialPart] = []
+    labels: list[str] = []
+    given = dict[object, tuple[float, float]](plan.known or {})
+    unknown = dict.fromkeys(given)
     for added, partition in zip(sums, sample.partitions, strict=True):
         codes, groups = _group_codes(partition)
         total = np.zeros(groups, dtype=np.int64)

@@ -347,7 +347,8 @@ class Source:
     @cached_property
     def like_weights(self) -> bool:
         """Whether the counts look like a survey's weights: many distinct, large numbers among the first lines."""
-        assert self.count is not None
+        if self.count is None:
+            return False
         counts = collect(self.frame.select(nw.col(self.count).cast(nw.Float64)).head(SAMPLE))[self.count]
         mean = counts.mean()
         return len(counts) >= SAMPLE // 5 and counts.n_unique() >= 100 and isinstance(mean, float) and mean >= 10
@@ -357,8 +358,6 @@ class Source:
 
         Everything is multiplied by the ``count`` column, if there is one.
         """
-        import polars as pl
-
         place = tuple(zip(keys, map(identity, keys.values()), strict=True))
         _, stored, known = self._passes.get(place, ({}, {}, None))
         needed = dict(zip(values, map(identity, values.values()), strict=True))
@@ -381,7 +380,7 @@ class Source:
                 fresh = known.hstack(fresh.select(list(absent)))
             known = fresh
             self._passes[place] = (keys, {**stored, **absent}, known)
-        return known.select(*keys, COUNT, *(pl.col(column).alias(name) for name, column in needed.items()))
+        return known.select(*keys, COUNT, **needed)
 
     @property
     def _bad_count(self) -> nw.Expr:
@@ -430,7 +429,7 @@ class Source:
         """
         import polars as pl
 
-        full = self._with_design(request) if self.designed else request
+        full = self._with_design(request)
         keys, values = self._plan(full if shared is None or self.designed else shared)
         if apart:
             table = pl.concat([self.filter(part).sums(keys, values) for part in apart], how="vertical_relaxed")
@@ -464,7 +463,7 @@ class Source:
             if name.startswith("group ") and (known := identity(key)) not in self._sampled:
                 named[name] = self._sampled[known] = key
         if named and not has_workers(self.frame):
-            first = collect(self.frame.select(*(key.alias(name) for name, key in named.items())).head(SAMPLE))
+            first = collect(self.frame.select(**named).head(SAMPLE))
             for name in first.columns:
                 if first[name].n_unique() > SAMPLE // 2:
                     refuse_many("groups", name.removeprefix("group "), self.distinct(named[name], MANY)[0])
@@ -495,7 +494,7 @@ class Source:
         """The requested columns row by row, checked as in `cells`. Lines whose ``count`` is 0 are left out."""
         import polars as pl
 
-        full = self._with_design(request) if self.designed else request
+        full = self._with_design(request)
         keys, checks = self._plan(full)
         numbers = {f"number {r}": self._role(c)[0].cast(nw.Float64) for r, c in request.numeric.items()}
         # Values are weighted in sums only: here each row keeps its own.
@@ -539,6 +538,8 @@ class Source:
                     f"cluster: {self.cluster!r} is also a group; each group would be a single cluster, and nothing "
                     "could be tested. Name the column that says which rows belong together."
                 )
+        if not self.designed:
+            return request
         weight, cluster = self.reading["weight"], self.cluster
         return replace(
             request,

@@ -36,7 +36,7 @@ from isonomy.groups.likelihood.strata import all_equal
 from isonomy.groups.options import MOVED, Disparities, Method, ReferenceLike, Resamples, ScaleLike
 from isonomy.inference import Verdict, conclude
 from isonomy.inference.decide import settle
-from isonomy.inference.designs import FEWEST, Influence, JointLaw, Spread, covariance, joint_law, row_covariance, spread
+from isonomy.inference.designs import FEWEST, Influence, JointLaw, Spread, covariance, joint_law, spread
 from isonomy.inference.effect import SKEWED, SKEWED_JOINTLY
 from isonomy.inference.multiplicity import adjust as adjust_pvalues
 from isonomy.numerics.arrays import BoolArray, FloatArray, IntArray
@@ -355,7 +355,7 @@ def _by_likelihood(
     if effective is not None and sums.design is not None and joint.df:
         fewest = float(effective[result.constrained].min())
         influence = Influence.join([part.influence() for part in parts], result.constrained)
-        varying = directions(row_covariance(sums.mass, sums.counts, influence), joint.df)
+        varying = directions(covariance((sums.mass, sums.counts), influence), joint.df)
         law = joint_law(sums.design, influence, varying, fewest) if varying else JointLaw(np.ones(1), fewest)
         law = replace(law, weights=padded_weights(law.weights, joint.df))
         pvalue = law.tail(joint.statistic)
@@ -383,7 +383,7 @@ def _by_covariance(
     else:
         values, added = contrasts_of(parts, tested)
         influence = Influence.from_values(added)
-        raw, df = quadratic(values, row_covariance(sums.mass, sums.counts, influence))
+        raw, df = quadratic(values, covariance((sums.mass, sums.counts), influence))
         actual = quadratic(values, covariance(design, influence))[0]
         spreads = Spread.join([spread(design, without_reference(part).influence()) for part in parts])
         known = (tested | (stacked(parts, "status") == Status.REFERENCE)) & (spreads.variance > 0)

@@ -289,15 +289,16 @@ def spread(design: Design, influence: Influence) -> Spread:
     )
 
 
-def covariance(design: Design, influence: Influence) -> FloatArray:
-    """The covariance matrix of all contrasts: the sum over clusters of S S', times C / (C - 1)."""
-    number, products = _over_clusters(design, influence, _products)[-2:]
-    return products * number / (number - 1.0) if number > 1 else np.full_like(products, np.nan)
+def covariance(design: Design | tuple[FloatArray, FloatArray], influence: Influence) -> FloatArray:
+    """The covariance matrix of all contrasts: the sum over clusters of S S', times C / (C - 1).
 
-
-def row_covariance(mass: FloatArray, rows: FloatArray, influence: Influence) -> FloatArray:
-    """The covariance matrix that `covariance` would give if the ``rows`` of every line were independent."""
-    number, products = _products(influence, mass, mass, mass, rows)
+    ``design`` may also be a pair, the mass and the number of rows of each line; these rows are taken to be independent.
+    """
+    if isinstance(design, tuple):
+        mass, rows = design
+        number, products = _products(influence, mass, mass, mass, rows)
+    else:
+        number, products = _over_clusters(design, influence, _products)[-2:]
     return products * number / (number - 1.0) if number > 1 else np.full_like(products, np.nan)
 
 

@@ -54,7 +54,7 @@ SKEWED = 30.0
 # of all rows is multiplied by 1 + HIDDEN / n: they seldom show how far a tail reaches. By simulation of gamma (shapes
 # 0.1 and 0.25), exponential, Pareto and lognormal metrics and of such amounts among zeros, in 1 to 100 groups, against
 # rows of the same and of another shape: with 20 rows that carry the spread, the intervals of 200 amounts among 95 %
-# zeros miss in 0.11 of the tables that have one.
+# zeros miss in 0.11 of the tables with an interval.
 CARRYING, SHOWN, HIDDEN = 30.0, 2.5, 300.0
 # The skewness that few rows show may be this many standard errors of that of normal rows, and counts this many times:
 # for 10 lognormal rows among normal ones, Welch's t then rejects about 0.07 of true nulls (0.20 if it is not bent).
@@ -306,8 +306,8 @@ def bend(
 ) -> Bend:
     """How far T is bent: the skewness of each difference is between that of its rows and that of all rows together.
 
-    A low mean of skewed rows comes with a low variance, which would make the second skewness too small. A side with a
-    smaller variance than all rows therefore has the geometric mean of the two there.
+    A low mean of skewed rows comes with a low variance, which would make the second skewness too small. The second is
+    therefore computed with the geometric mean of the side's own variance and that of all rows, if the latter is larger.
 
     ``corrected``: T is a likelihood ratio, which takes the skewness of the rows into account, unless a side has fewer
     than ``welch`` rows. The law is trusted for a difference with at least `CARRYING` rows on each side that carry the

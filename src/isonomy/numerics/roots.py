@@ -34,8 +34,8 @@ EXPANSIONS = 60
 DOUBLINGS = 40
 # A step within this many tolerances may stop shrinking: that is rounding in the function, not a step gone wrong.
 NEAR = 1e4
-# Where the bracket straddles 0, the absolute tolerance is this share of ``rtol`` times the nearer end.
-BESIDE = 0.01
+# A bracket on both sides of 0 has an absolute tolerance too: this share of ``rtol`` times the nearer end.
+NEARER_END = 0.01
 # brentq refuses a relative tolerance below four units in the last place.
 FINEST = 4 * float(np.finfo(float).eps)
 
@@ -96,7 +96,7 @@ def root(
             raise _Missing  # brentq would raise ValueError, which the function itself may raise too
         return value
 
-    least = max(BESIDE * rtol * min(abs(a), abs(b)) if a < 0 < b else 0.0, 1e-300)
+    least = max(float(_absolute_tolerance(a, b, rtol)), 1e-300)
     rtol = max(rtol, FINEST)
     try:
         x, report = optimize.brentq(checked, a, b, xtol=least, rtol=rtol, maxiter=maxiter, full_output=True, disp=False)
@@ -146,8 +146,7 @@ def roots(
     active = np.flatnonzero(status == Status.NOT_CONVERGED)
     inside = (x > a) & (x < b)
     x[active] = np.where(inside, x, _middle(a, b))[active]
-    previous = b - a
-    absolute = np.where((a < 0) & (b > 0), BESIDE * rtol * np.minimum(np.abs(a), np.abs(b)), 0.0)
+    previous, absolute = b - a, _absolute_tolerance(a, b, rtol)
     for _ in range(maxiter):
         if active.size == 0:
             break
@@ -231,6 +230,11 @@ def bisection(
         before = short(halfway)
         near, far = np.where(before, halfway, near), np.where(before, far, halfway)
     return far
+
+
+def _absolute_tolerance(a: npt.ArrayLike, b: npt.ArrayLike, rtol: float) -> FloatArray:
+    """Above 0 only if the bracket has 0 inside."""
+    return NEARER_END * rtol * np.maximum(np.minimum(np.negative(a), b), 0.0)
 
 
 def _middle(a: FloatArray, b: FloatArray) -> FloatArray:

@@ -86,7 +86,7 @@ def provenance(
 
     clusters = count_clusters(source, grouping) if source and source.designed and grouping else ()
     remarks: tuple[Note, ...] = ()
-    if source is not None and source.count is not None and source.like_weights:
+    if source is not None and source.like_weights:
         remarks = (Note("like_weights", values={"column": source.count}),)
     return Provenance(
         call=call,

@@ -308,7 +308,10 @@ def under_weights(table: VoteMoments, pair: Pair, plan: CompositePlan) -> dict[s
 def uniform(
     tables: Sequence[VoteMoments], pair: Pair, plan: CompositePlan, rng: np.random.Generator
 ) -> dict[str, FloatArray]:
-    """The columns of a pair: the clearest difference and the p-value with each weight, and their smallest's p-value."""
+    """The columns of a pair: the clearest difference and the p-value with each weight, and one p-value for all weights.
+
+    The latter, ``pair_pvalue``, is that of the smallest p-value over all weights.
+    """
     draws = plan.draws
     parts = [under_weights(table, pair, plan) for table in tables]
     ends = np.cumsum([0, *(part["functionals"][0].shape[1] for part in parts)])

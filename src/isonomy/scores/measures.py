@@ -87,8 +87,8 @@ def calibration_metrics(
     groups : str, cut or where
         One set of groups.
     **rows
-        count, weight, cluster, missing, missing_group: see `isonomy.RowOptions`. ``cluster`` changes standard errors
-        alone, and adds the number and the effective number of clusters of each group.
+        count, weight, cluster, missing, missing_group: see `isonomy.RowOptions`. ``cluster`` changes only the
+        standard errors, and adds the number and the effective number of clusters of each group.
 
     Returns
     -------

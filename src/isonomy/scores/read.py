@@ -183,7 +183,10 @@ class ThresholdPlan(ScorePlan):
 
 
 def from_thresholds(rows: ScoreRows, thresholds: Mapping[Any, float]) -> ScoreRows:
-    """Rows whose score is the distance from the threshold of their group: the difference of two floats has its sign."""
+    """Rows whose score is the distance from the threshold of their group.
+
+    The difference of two floats has the right sign, so that exactly those who reach their threshold are at 0 or above.
+    """
     source = rows.source
     partition = source.cells(Request(grouping=rows.grouping, numeric={"score": rows.score})).partitions[-1]
     groups, _ = compared(partition)

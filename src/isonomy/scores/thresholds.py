@@ -494,7 +494,11 @@ def present_margins(sample: ThresholdsSample, plan: ThresholdsPlan) -> dict[str,
 def on_lattice(
     counts: Mapping[str, FloatArray], blocks: IntArray, high: FloatArray, present: float, width: FloatArray
 ) -> FloatArray:
-    """One threshold for each block: the present one if it selects the same people, the next score if that is far."""
+    """One threshold for each block, if scores lie on a lattice.
+
+    The present threshold if a block selects the same people; the lowest score selected if that is another point of the
+    curve; otherwise the solution.
+    """
     chosen, selected = np.full(high.size, present), counts["reached"][:, 0]
     for block in range(int(blocks.max()) + 1):
         members = blocks == block

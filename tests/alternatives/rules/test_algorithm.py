@@ -44,12 +44,12 @@ def _decides_badly(training: Training) -> Any:
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        (_raises, "no luck"),
-        (_nan, "0 are finite"),
-        (_short, r"shape \(3,\)"),
-        (_text, "could not convert"),
+        (_raises, "failed: ZeroDivisionError: no luck"),
+        (_nan, r"returned .*\b0 .*finite"),
+        (_short, r"returned .*\b3\b.*must return one"),
+        (_text, "failed to decide: ValueError"),
         (_not_callable, "callable"),
-        (_decides_badly, "x9"),
+        (_decides_badly, "failed to decide: KeyError"),
     ],
 )
 def test_failing_rules_name_the_rule_and_the_round(

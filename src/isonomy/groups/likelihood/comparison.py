@@ -6,7 +6,6 @@ All groups of all metrics are one family of tests: their laws, their dependence,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from operator import attrgetter
@@ -45,7 +44,7 @@ from isonomy.groups.likelihood.profile import (
 from isonomy.groups.likelihood.regression import Comparable, Terms, compare_groups
 from isonomy.groups.likelihood.strata import CROWDED, Scale, Strata, Stratified, StratifiedLines, strata_influence
 from isonomy.groups.options import Reference, To
-from isonomy.inference.designs import FEWEST, Contribution, Influence, Law, Spread, covariance, row_covariance, spread
+from isonomy.inference.designs import FEWEST, Contribution, Influence, Law, Spread, covariance, spread
 from isonomy.inference.effect import (
     DRAWS,
     RATE_DRAWS,
@@ -853,9 +852,7 @@ def rate_draws(
 
 def _covariance(parts: Sequence[ComparedGroups], tested: BoolArray) -> FloatArray:
     sums, influence = parts[0].sums, Influence.join([part.influence() for part in parts], tested)
-    if sums.design is None:
-        return row_covariance(sums.mass, sums.counts, influence)
-    return covariance(sums.design, influence)
+    return covariance((sums.mass, sums.counts) if sums.design is None else sums.design, influence)
 
 
 def _root(joint: FloatArray) -> FloatArray:
@@ -917,7 +914,11 @@ class Gaps:
         return _widest_gap(*self._arguments)
 
     def __reduce__(self) -> tuple[object, tuple[Widest | None]]:
-        return copy, (self.widest,)
+        return _unpickled, (self.widest,)
+
+
+def _unpickled(gap: Widest | None) -> Widest | None:
+    return gap
 
 
 def _widest_gap(parts: Sequence[ComparedGroups], alpha: float) -> Widest | None:

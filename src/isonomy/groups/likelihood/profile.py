@@ -60,7 +60,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -123,8 +123,8 @@ class Curve(NamedTuple):
     dforce: FloatArray
 
 
-_unpaired: Any = partial(np.empty, 0, dtype=np.intp)
-_unscored: Any = partial(np.zeros, 1, dtype=bool)
+NO_PARTNERS: IntArray = np.empty(0, dtype=np.intp)
+NONE_SCORED: BoolArray = np.zeros(1, dtype=bool)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,8 +154,8 @@ class ProfileLikelihood(Effect):
     group: IntArray
     theta: FloatArray = field(default_factory=partial(np.empty, 0))
     other: Means = field(default_factory=partial(Binary, [], []))
-    partner: IntArray = field(default_factory=_unpaired)
-    scored: BoolArray = field(default_factory=_unscored)
+    partner: IntArray = field(default_factory=NO_PARTNERS.copy)
+    scored: BoolArray = field(default_factory=NONE_SCORED.copy)
 
     @classmethod
     def pooled(cls, parts: Sequence[ProfileLikelihood]) -> ProfileLikelihood:

@@ -373,7 +373,10 @@ class Stratified(Effect):
         return self.strata.binary and self.scale == "difference"
 
     def statistic(self, disparity: npt.ArrayLike) -> FloatArray:
-        """As at the head of this file: Cochran, Mantel and Haenszel's at equality."""
+        """Cochran, Mantel and Haenszel's statistic at equality.
+
+        Elsewhere the squared distance in standard errors; for differences of rates, Miettinen and Nurminen's.
+        """
         target = np.broadcast_to(np.asarray(disparity, dtype=float), self.index.shape)
         plain = self.scale == "difference"
         if self._scored:
