@@ -116,6 +116,11 @@ def rare_gains(rng: np.random.Generator, n: int) -> FloatArray:
     return rng.normal(size=n) + np.where(rng.random(n) < 0.03, rng.exponential(10.0, n), 0.0)
 
 
+def beta(a: float) -> Draw:
+    """Scores between 0 and 1, most of them nearly 0."""
+    return lambda rng, n: rng.beta(a, 2.0, n)
+
+
 def gamma_tenth(rng: np.random.Generator, n: int) -> FloatArray:
     """Most amounts are nearly 0; their skewness is 6.3."""
     return rng.gamma(0.1, size=n)
@@ -666,6 +671,16 @@ def apart(draw: Draw, sizes: list[int], reference: int = 2_000) -> Any:
     return together(partial(sides, draw=draw, sizes=sizes, reference=reference))
 
 
+def wider(sizes: list[int], times: float) -> Any:
+    """Gamma amounts among zeros, which vary more in the groups than in their reference; the means are equal."""
+
+    def table(rng: np.random.Generator) -> Table:
+        drawn = sides(rng, gamma_amounts, sizes, 3_000)
+        return drawn | {"v": 0.1 + (drawn["v"] - 0.1) * np.where(drawn["g"] == "ref", 1.0, times)}
+
+    return together(table)
+
+
 def means(outcomes: FloatArray) -> list[float | str]:
     """The mean of each number over the tables that have it, if they are enough for its margin."""
     known = (~np.isnan(outcomes)).sum(axis=0)
@@ -796,6 +811,29 @@ PAGE = Page(
                     ),
                     "40 groups of 120 gamma rows (0.3)": apart(lambda rng, n: rng.gamma(0.3, size=n), [120] * 40),
                     "10 groups of 300 Pareto rows (3)": apart(lambda rng, n: rng.pareto(3.0, n), [300] * 10, 3_000),
+                }.items()
+            ),
+        ),
+        Section(
+            "`flag` of means, designs that a search for failures proposed",
+            ("design",),
+            MEASURED,
+            tuple(
+                lines(name, draw)
+                for name, draw in {
+                    "6 groups of 150 beta rows (0.05, 2)": apart(beta(0.05), [150] * 6),
+                    "60 groups of 150 beta rows (0.05, 2)": apart(beta(0.05), [150] * 60),
+                    "6 groups of 100 beta rows (0.1, 2)": apart(beta(0.1), [100] * 6),
+                    "60 groups of 100 beta rows (0.1, 2)": apart(beta(0.1), [100] * 60),
+                    "6 groups of 300 gamma amounts among 90 % zeros, 3 times as variable": wider([300] * 6, 3.0),
+                    "10 groups of 300 gamma amounts among 90 % zeros, 1.5 times as variable": wider([300] * 10, 1.5),
+                    "30 groups of 600 gamma amounts among 90 % zeros, 3 times as variable": wider([600] * 30, 3.0),
+                    "30 groups of 1,200 gamma amounts among 90 % zeros, against 30,000": apart(
+                        gamma_amounts, [1_200] * 30, 30_000
+                    ),
+                    "170 amounts of 0 or 5 (5 %) against 170": apart(
+                        lambda rng, n: 5.0 * (rng.random(n) < 0.05), [170], 170
+                    ),
                 }.items()
             ),
         ),
