@@ -1,4 +1,9 @@
-"""Every error isonomy raises on purpose: the call, the table or the request is wrong, and a subclass says how.
+"""Every error isonomy raises on purpose, an `IsonomyError` of one of three kinds.
+
+- `UsageError`, the call is wrong: `UnknownColumn`, `UnknownOption`, `MissingRole`, `ConfigError`.
+- `DataError`, the table is wrong: `EmptyFrame`, `DuplicateColumns`, `LengthMismatch`, `MixedTypes`, `WrongType`,
+  `NotBinary`, `OutOfRange`, `MissingValues`, `MissingGroups`, `BadCount`, `BadWeight`, `OneGroup`, `NotEnoughData`.
+- `MethodError`, the request was sound and could not be carried out: `RuleFailed`.
 
 `UsageError` and `DataError` are also `ValueError`, so code that knows nothing of isonomy can catch them.
 """

@@ -17,6 +17,7 @@ from isonomy.audit import Audit
 from isonomy.audit.config import model_of
 from isonomy.audit.forms import (
     FORMS,
+    advice_in_a_file,
     columns_in,
     in_a_file,
 )
@@ -285,3 +286,28 @@ def test_an_option_needs_no_line_in_the_model_of_a_test() -> None:
     assert schema["properties"]["method"]["default"] == {"toy": {"kind": "fancy", "draws": 100, "by": None}}
     assert schema["$defs"]["ToyFields"]["properties"]["draws"]["description"] == "How often."
     assert schema["$defs"]["ToyFields"]["properties"]["draws"]["minimum"] == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("give method=iso.crossfit(repeats=5).", "give method = {crossfit = {repeats = 5}}."),
+        ("write iso.splits(rounds)", "write {splits = rounds}"),
+        ('write iso.null(side="greater")', 'write {null = {side = "greater"}}'),
+        ("cut it with iso.cut(column, edges).", "cut it with {column = ..., edges = [...]}."),
+        # Names that belong to the user.
+        ("column 'iso.code' has 3 missing values", None),
+        ("column 'iso.cut' has 3 missing values", None),
+        ("/data/iso.csv: not found", None),
+        ('unknown iso.foo("a", b=1)', None),
+    ],
+)
+def test_advice_is_written_as_in_a_file(message: str, expected: str | None) -> None:
+    assert advice_in_a_file(message) == (message if expected is None else expected)
+
+
+def test_an_error_names_a_column_that_looks_like_a_name_of_isonomy(audit: Callable[..., Audit]) -> None:
+    table = {"iso.code": [0, 1, None, 1], "p": [0, 1, 1, 0], "g": ["a", "a", "b", "b"]}
+    test = {"kind": "flag", "metric": "tpr", "outcome": "iso.code", "prediction": "p", "groups": "g"}
+    done = audit(table, [test], columns={}).run()
+    assert "'iso.code'" in str(done.document.entries[0].error)

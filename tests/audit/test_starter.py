@@ -416,6 +416,6 @@ def test_the_outcome_of_an_uplift_audit_is_what_the_treatment_may_change(tmp_pat
     guesses = write_starter(tmp_path / "data.csv", tmp_path / "audit.toml", field="uplift")
     assert 'outcome = "accepted"' in guesses
     assert not any(guess.startswith("prediction") for guess in guesses)
-    taken = '"accepted" is taken as the outcome that the treatment may change, rather than "repaid". Is it?'
+    taken = 'The outcome that the treatment may change is taken to be "accepted"; if it is "repaid", write that name.'
     assert f"check: {taken}" in guesses
     assert set(Audit.from_toml(tmp_path / "audit.toml").run().results) == {"treatment_bias", "evaluate_corrections"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -363,6 +364,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"metric": iso.Metric("x", value=iso.col("x")), "scale": "ratio"},
         "scale: 'ratio' is not available with",
     ),
+    "highest": ({"reference": "highest"}, "the best group may change from batch to batch"),
+    "cluster-number": ({"cluster": "x", "reference": 0.5}, "a number as the reference; give 'rest' or a group"),
+    "cluster-ratio": (
+        {"cluster": "x", "scale": "ratio"},
+        "cluster: not available with scale='ratio'; use 'difference'",
+    ),
     "auc": ({"metric": "auc", "score": "x", "outcome": "good"}, "is not a mean over rows"),
     "center": ({"scale": "ratio", "method": iso.mixture(center=-1.0)}, "center: -1.0 is not allowed for scale='ratio'"),
     "center-rate": (
@@ -399,6 +406,26 @@ def test_a_center_is_given_by_label_or_by_value() -> None:
     plain = iso.monitor(TABLE, batch="week", **options)
     assert first.evalue[first.labels.index("g=c")] != plain.evalue[plain.labels.index("g=c")]
     assert iso.from_json(second.to_json()).findings() == second.findings()
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "sentence"),
+    [
+        (None, "no difference from the accepted disparity .* was shown. Without a tolerance nothing more can"),
+        (0.001, "neither show a difference from the accepted disparity .* larger than the tolerance nor rule one out"),
+        (0.9, "any difference from the accepted disparity .* was shown to be smaller than the tolerance"),
+    ],
+)
+def test_the_verdict_about_an_accepted_disparity(tolerance: float | None, sentence: str) -> None:
+    """It says nothing about equality: the accepted disparity is not 0."""
+    rng = np.random.default_rng(1)
+    g = rng.choice(["a", "b"], 2_000)
+    table = {"week": np.arange(2_000) // 500, "g": g, "ok": rng.random(2_000) < np.where(g == "a", 0.45, 0.5)}
+    method, given = iso.mixture(center={"b": 0.05}), {"g": "a"}
+    options: dict[str, Any] = {"metric": "selection_rate", "prediction": "ok", "groups": "g", "reference": given}
+    result = iso.monitor(table, batch="week", method=method, tolerance=tolerance, **options)
+    assert re.search(sentence, result.headline())
+    assert "equal" not in result.headline()
 
 
 def test_a_center_of_a_group_that_has_not_appeared_is_noted() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
+from sklearn.ensemble import VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
@@ -106,6 +107,7 @@ def test_constant_decisions_have_no_pvalue() -> None:
     assert result.test_status is Status.CONSTANT
     assert np.isnan(result.pvalue)
     assert result.verdict is iso.Verdict.INCONCLUSIVE
+    assert any("everybody in some group, has the same decision" in warning for warning in result.warnings)
 
 
 def test_certainty_is_not_claimed_for_a_handful() -> None:
@@ -493,6 +495,12 @@ def test_a_classifier_known_by_its_decisions_is_searched() -> None:
     assert any("known only by its decisions" in warning for warning in result.warnings)
     with pytest.raises(errors.UsageError, match="cannot be computed inside an engine"):
         iso.project(table.lazy(), model=neighbors, **MODEL)
+    with pytest.raises(errors.UsageError, match=r"threshold: 1.0 is not strictly between 0 and 1\."):
+        iso.project(table, model=neighbors, threshold=1.0, **MODEL)
+    with pytest.raises(errors.UsageError, match=r"threshold: VotingClassifier predicts no probabilities; leave it out"):
+        iso.project(
+            table, model=named(VotingClassifier([("k", KNeighborsClassifier(25))]), table), threshold=0.5, **MODEL
+        )
 
 
 @pytest.mark.parametrize("model", [DecisionTreeClassifier(max_depth=4), LogisticRegression(), KNeighborsClassifier(25)])

@@ -282,7 +282,16 @@ def test_arrays_only_distances_read_the_columns_of_a_lazy_table() -> None:
 def test_a_long_plan_of_rows_that_are_not_at_the_boundary(far: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """All rows are at least 5 from the boundary, or one in twenty has a sentinel: the nearest rows are looked up."""
     monkeypatch.setattr(module, "PLAN_ROWS", 200)
+    monkeypatch.setattr(module, "FETCH", 800)
     monkeypatch.setattr(program, "LINES", 100)
+    fetched: list[int] = []
+    list_moves = module.list_moves
+
+    def counting(distance: Any, *args: Any) -> Any:
+        fetched.append(len(distance))
+        return list_moves(distance, *args)
+
+    monkeypatch.setattr(module, "list_moves", counting)
     rng = np.random.default_rng(0)
     g = rng.choice(["a", "b"], 20_000)
     score = rng.normal(size=20_000) + 1.5 * (g == "b")
@@ -292,8 +301,11 @@ def test_a_long_plan_of_rows_that_are_not_at_the_boundary(far: float, monkeypatc
     data = {"g": g, "c": (score >= 0).astype(int), "d": distance, "n": rng.integers(0, 5, 20_000)}
     for count in (None, "n"):
         eager, lazy = both(data, groups="g", distance="d", count=count)
-        equal(eager, lazy)
+        assert listed(eager).row.size == 200
+        fetched.clear()
         assert listed(lazy).row.size == 200
+        assert max(fetched) <= 1_000  # of 20,000
+        equal(eager, lazy)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -333,13 +333,17 @@ class ImprovabilityPlan(Plan):
         given = self.candidate
         if given is None:
             return {}
-        listed = [given] if isinstance(given, str) else list(given) if isinstance(given, (Sequence, Mapping)) else []
-        ready = {str(name): given[name] if isinstance(given, Mapping) else name for name in listed}
-        if not 0 < len(ready) == len(listed) or not all(isinstance(name, str) for name in ready.values()):
-            raise UsageError(
-                f"candidate: {shown(given)} is not allowed; give a column, a list of different columns, or a mapping "
-                "of names to columns."
-            )
+        if not isinstance(given, (str, Sequence, Mapping)) or not given:
+            raise UsageError(f"candidate: {shown(given)} is not allowed; give a column, or a list of columns.")
+        listed = [given] if isinstance(given, str) else list(given)
+        ready: dict[str, str] = {}
+        for name in listed:
+            column_name = given[name] if isinstance(given, Mapping) else name
+            if not isinstance(column_name, str):
+                raise UsageError(f"candidate: {shown(column_name)} is not the name of a column; give text.")
+            if str(name) in ready:
+                raise UsageError(f"candidate: {shown(name)} is named twice; name each candidate once.")
+            ready[str(name)] = column_name
         return ready
 
     @property

@@ -53,7 +53,7 @@ class Game:
 
 @dataclass(frozen=True, slots=True)
 class Protocols:
-    """One split, or the median of several (section 5)."""
+    """The policymaker's choice between one split and the median of several (section 5)."""
 
     single: Game
     repeated: Game
@@ -71,6 +71,11 @@ class Protocols:
 def splits_bound(alpha: Alpha = 0.05) -> int:
     """The smallest K above -2 ln(alpha) / (1 - alpha)^2 (Proposition 1).
 
+    Parameters
+    ----------
+    alpha : float, default 0.05
+        The error rate.
+
     Examples
     --------
     >>> splits_bound(0.05)
@@ -84,7 +89,17 @@ def false_rejection(reruns: Draws, *, splits: Draws = 7, alpha: Alpha = 0.05, co
     """Probability that at least one of ``reruns`` runs rejects a true null.
 
     With one split a run rejects when p <= alpha; with more when at least half of the p-values are at most alpha / 2.
-    The other parameters are those of `manipulation`.
+
+    Parameters
+    ----------
+    reruns : int
+        How often the analyst runs the whole test.
+    splits : int, default 7
+        Splits of one run.
+    alpha : float, default 0.05
+        The error rate.
+    correlation : float, default 0
+        Correlation of the splits' p-values on the normal scale, from 0 to 1.
 
     Examples
     --------

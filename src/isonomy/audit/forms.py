@@ -343,7 +343,7 @@ def plain(value: object) -> object:
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
-_PYTHON = re.compile(r"(?:(\w+)=)?\b(?:iso|isonomy)\.(\w+)(?:\(([^()]*)\))?")
+_CALL = re.compile(r"(?:(\w+)=)?\b(?:iso|isonomy)\.(\w+)\(([^()]*)\)")
 # Groups in the words of a file, which are no options.
 _TABLES = {
     "cut": "{column = ..., edges = [...]}",
@@ -353,20 +353,32 @@ _TABLES = {
 
 
 def advice_in_a_file(message: str) -> str:
-    """A message of a function with the calls in it as a file writes them: ``{crossfit = {folds = ...}}``."""
+    """A message of a function with the calls in it as a file writes them: ``{crossfit = {folds = ...}}``.
 
-    def written(call: re.Match[str]) -> str:
+    Only calls of options and groups are rewritten: other words may be names of the user's columns and files.
+    """
+
+    def as_table(call: re.Match[str]) -> str:
         key, name, inside = call.groups()
-        parts = [part.strip().replace("=", " = ") for part in (inside or "").split(",") if part.strip()]
-        value = parts[0] if len(parts) == 1 and "=" not in parts[0] else ""  # it needs no inner table
-        if not value:
-            if parts and parts[0][0] == '"':
-                parts[0] = f"{next(iter(hints(getattr(isonomy, name))))} = {parts[0]}"
-            value = f"{{{', '.join(part if '=' in part else f'{part} = ...' for part in parts)}}}"
-        table = name if inside is None else f"{{{name} = {value}}}"
-        return f"{key} = " * (key is not None) + _TABLES.get(name, table)
+        option = getattr(isonomy, name, None)
+        if name in _TABLES:
+            table = _TABLES[name]
+        elif isinstance(option, type) and issubclass(option, Option):
+            table = f"{{{name} = {_fields_in_a_file(option, inside)}}}"
+        else:
+            return call[0]
+        return table if key is None else f"{key} = {table}"
 
-    return re.sub(r"\b(\w+)=(?=[\"'])", r"\1 = ", _PYTHON.sub(written, message))
+    return re.sub(r"\b(\w+)=(?=[\"'])", r"\1 = ", _CALL.sub(as_table, message))
+
+
+def _fields_in_a_file(option: type[Option], inside: str) -> str:
+    parts = [part.strip().replace("=", " = ") for part in inside.split(",") if part.strip()]
+    if len(parts) == 1 and "=" not in parts[0]:  # it needs no inner table
+        return parts[0]
+    if parts and parts[0][0] == '"':
+        parts[0] = f"{fields(option)[0].name} = {parts[0]}"
+    return f"{{{', '.join(part if '=' in part else f'{part} = ...' for part in parts)}}}"
 
 
 def ready(value: object) -> object:

@@ -90,8 +90,8 @@ class Audit:
     def validate(self) -> list[str]:
         """Check the file, the columns of the table and the options of the tests; returns the columns needed.
 
-        Rows are read for three reasons only: the first row of a query; in a file also the values that a role given as a
-        condition compares with, and whether any row meets the condition of a named group (see ``warnings``).
+        Reads the first row of a query. For a file, it also reads the values that conditions of roles compare with, and
+        checks that a row meets the condition of each named group (``warnings``).
         """
         opened, planned, columns = self._open()
         refusals(planned, opened.source, self.file)

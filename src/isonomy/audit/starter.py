@@ -201,9 +201,11 @@ def _find_roles(guessed: Guess, columns: tuple[Profile, ...]) -> None:
         if named:
             chosen[role] = min(named, key=lambda item: item[:3])[3]
         if role == "outcome" and guessed.purpose == "uplift" and len(named) > 1:
-            others = phrases.listed([toml(item[2]) for item in sorted(named) if item[3] != chosen[role]])
-            taken = f"{toml(chosen[role].name)} is taken as the outcome that the treatment may change"
-            guessed.checks.append(f"{taken}, rather than {others}. Is it?")
+            others = " or ".join(toml(item[2]) for item in sorted(named) if item[3] != chosen[role])
+            guessed.checks.append(
+                f"The outcome that the treatment may change is taken to be {toml(chosen[role].name)}; if it is "
+                f"{others}, write that name."
+            )
     if "treatment" in chosen and "effect" not in chosen:
         del chosen["treatment"]  # an experiment without predicted effects answers none of the questions
     turned = _turned(chosen)

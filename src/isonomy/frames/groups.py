@@ -330,7 +330,7 @@ def refuse_many(argument: str, name: str, levels: int) -> None:
     if levels > MOST_LEVELS:
         raise UsageError(
             f"{argument}: column {name!r} has at least {levels:,} different values; at most {MOST_LEVELS:,} groups can "
-            "be held. It tells people apart, not groups: name another column, or cut a number with iso.cut."
+            "be held. It tells people apart, not groups: name another column, or iso.cut(column, edges) for a number."
         )
 
 

@@ -107,9 +107,15 @@ def called(group: Group) -> tuple[str, str]:
     return group.label, " & ".join(str(value) for _, value in group.items)
 
 
+def center_key(center: Mapping[str, float], group: Group) -> str | None:
+    """The key that gives the center of a group."""
+    return next((name for name in called(group) if name in center), None)
+
+
 def accepted(center: float | Mapping[str, float] | None, group: Group, scale: str) -> float:
     if isinstance(center, Mapping):
-        center = next((center[name] for name in called(group) if name in center), None)
+        key = center_key(center, group)
+        center = None if key is None else center[key]
     return words.EQUAL[scale] if center is None else float(center)
 
 
@@ -394,6 +400,11 @@ class MonitorPlan(Plan):
 
     def refusals(self) -> Iterator[tuple[bool, str]]:
         scale, tolerance, reference, number = self.scale, self.tolerance, self.reference, self.number
+        yield (
+            isinstance(reference, str) and reference in ("highest", "lowest"),
+            f"reference: {reference!r} is not allowed in monitor; the best group may change from batch to batch. Give "
+            "'rest', a group or a number.",
+        )
         named = reference in ("rest", "population") if isinstance(reference, str) else number is not None
         if not named and (self.group is None or not self.group.items):
             raise UnknownOption("reference", reference, ("rest", "population", "a number", '{"race": "White"}'))
@@ -418,10 +429,13 @@ class MonitorPlan(Plan):
         people, real = self.source.cluster is not None, [m.name for m in self.measures if not m.binary]
         special = [m.name for m in self.measures if m.functional][:1]
         yield bool(special), f"metric: {special} is not a mean over rows, which monitor needs; use flag on a period."
-        yield (
-            people and (self.ratio or number is not None or bool(real)),
-            "cluster: not available with ratios, with a number as the reference, or with metrics that are not 0/1.",
-        )
+        without_cluster = {
+            f"scale={scale!r}; use 'difference', or leave cluster out": self.ratio,
+            "a number as the reference; give 'rest' or a group, or leave cluster out": number is not None,
+            f"{real[:1]}, which is not 0/1; leave cluster out": bool(real),
+        }
+        for what, refused in without_cluster.items():
+            yield people and refused, f"cluster: not available with {what}."
         yield self.ratio and bool(real), f"scale: {scale!r} is not available with {real[:1]}, which is not 0/1."
         refuse_percent(not real and not self.ratio, tolerance)
         yield (
@@ -468,8 +482,7 @@ class MonitorPlan(Plan):
         center = self.boundary.center
         if not isinstance(center, Mapping):
             return []
-        compared = [called(group) for group in groups if group != self.group]
-        used = {next((name for name in names if name in center), None) for names in compared}
+        used = {center_key(center, group) for group in groups if group != self.group}
         return [key for key in center if key not in used]
 
     def refuse_unnamed(self, groups: Sequence[Group]) -> None:
@@ -497,13 +510,19 @@ class MonitorPlan(Plan):
     def metric_requests(self) -> tuple[Request, ...]:
         return tuple(batch_request(self, measure) for measure in self.measures)
 
-    @cached_property
-    def requests(self) -> tuple[Request, ...]:
-        """Those of 0/1 metrics, or the one that they share; none if rows are clustered, which are read by person."""
+    @property
+    def counted(self) -> tuple[Request, ...]:
+        """The requests of 0/1 metrics that can be shared: none if rows are clustered, which are read by person."""
         pairs = zip(self.metric_requests, self.measures, strict=True)
-        counted = tuple(request for request, bound in pairs if bound.binary and self.source.cluster is None)
-        shared = shared_cells(counted)
-        return counted if shared is None else (shared,)
+        return tuple(request for request, bound in pairs if bound.binary and self.source.cluster is None)
+
+    @cached_property
+    def shared(self) -> Request | None:
+        return shared_cells(self.counted)
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        return self.counted if self.shared is None else (self.shared,)
 
 
 # ---- read: see `isonomy.monitoring.read`

@@ -61,10 +61,9 @@ def read(plan: MonitorPlan, name: str | None = None) -> BatchTally:
     """The sums of every batch of a table; of a single batch, if it has a ``name``."""
     tally: BatchTally | None = None
     source = plan.source.reread(cluster=None) if plan.source.cluster is not None else plan.source
-    shared = plan.requests[0] if len(plan.requests) == 1 else None
     try:
         for bound, request in zip(plan.measures, plan.metric_requests, strict=True):
-            sample = source.cells(request, shared) if bound.binary else _powers(source, bound, request)
+            sample = source.cells(request, plan.shared) if bound.binary else _powers(source, bound, request)
             bound.refuse_absent(sample)
             tally = _tally(tally, sample, bound, plan, name)
     except EmptyFrame:

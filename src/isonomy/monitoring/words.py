@@ -26,6 +26,11 @@ VERDICTS = {
     "within_tolerance": "over all batches so far, any difference was shown to be smaller than the tolerance.",
     "inconclusive": "the batches so far neither show a difference larger than the tolerance nor rule one out.",
 }
+CENTERED = {  # the same verdicts about an accepted disparity; "undecided": without a tolerance
+    "within_tolerance": "over all batches so far, any difference from {} was shown to be smaller than the tolerance.",
+    "inconclusive": "the batches so far neither show a difference from {} larger than the tolerance nor rule one out.",
+    "undecided": "no difference from {} was shown. Without a tolerance nothing more can be concluded.",
+}
 NEXT_STEPS = {
     "violation": (
         "Find out when it began: see the chart over time and the alarms.",
@@ -171,8 +176,10 @@ def headline(result: MonitorResult) -> str:
     tolerant, verdict = result.tolerance is not None, result.verdict.value
     if result.verdict is not Verdict.VIOLATION:
         end = " The last batch raised an alarm." if result.alarmed else ""
-        sentence, known = result.definition.verdict(verdict, tolerant=tolerant), _centers(result)
-        return f"{sentence.replace('difference', f'difference from {known}', 1) if known else sentence}{end}"
+        if known := _centers(result):
+            sentence = CENTERED[verdict if tolerant else "undecided"].format(known)
+            return f"{result.definition.badge(verdict)}: {sentence}{end}"
+        return f"{result.definition.verdict(verdict, tolerant=tolerant)}{end}"
     total, j = len(result.batch_names) - (result.restarts[-1] if result.restarts else 0), result.worst_first[0]
     noun, label = phrases.noun(result.metrics[j]), result.labels[j]
     other = f"{'' if _number(result) else 'that of '}{result.reference}"

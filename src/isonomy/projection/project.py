@@ -427,7 +427,7 @@ def moved_rows(plan: ProjectPlan, facts: Mapping[str, Any], *, whole: bool) -> M
     if not np.array_equal(cells.count, facts["test"].rows.cells.count):
         raise DataError("data: the table changed since it was tested; project it again before asking for the plan.")
     moved = round_to_rows(change, facts["constraint"]) if whole else change.moved
-    rows = people.movers(moved, change.reach)
+    rows = people.movers(moved)
     cell, names, start = rows.pop("cell"), cells.names, rows.pop("start")
     end, beyond = plan.cost.move(start), plan.cost.move(start, beyond=1.0)
     return MovedRows(
@@ -548,7 +548,8 @@ def notes(facts: Mapping[str, Any], plan: ProjectPlan) -> tuple[Note, ...]:
             named.setdefault(moments.outcomes[i], []).append(labels[i])
         return [Note(code, tuple(groups), {"outcome": outcome}) for outcome, groups in named.items()]
 
-    codes = {Status.OK: "", Status.FEW_EVENTS: "", Status.CONSTANT: "project_no_variance"}
+    constant = "project_fixed_moments" if plan.user_defined else "project_no_variance"
+    codes = {Status.OK: "", Status.FEW_EVENTS: "", Status.CONSTANT: constant}
     law = codes.get(status, f"project_{status}")
     conditions = {
         "project_pooled": facts["pooled"],

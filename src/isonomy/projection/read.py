@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from isonomy.projection.project import ProjectPlan
 
 PLAN_ROWS = 10_000  # rows listed in a plan, nearest first
+FETCH = 4 * PLAN_ROWS  # rows fetched for a plan, about
 TRACE = 1e-9  # a smaller share of a row is rounding, not a move
 NORMAL_IQR = 1.3489795003921634  # distance between the quartiles of a standard normal
 KERNEL_REACH = 9.0  # bandwidths beyond which the Gaussian kernel is less than a last digit of its value at 0
@@ -178,8 +179,8 @@ class RowsInMemory(MeasuredArrays):
             across = cells.side[cells.lines] * signed < -AGREEMENT * self.spread
             refuse_wrong_side(float(mass[across].sum()), signed=True)
 
-    def movers(self, moved: FloatArray, reach: FloatArray) -> dict[str, Any]:
-        rows, columns = flipped(self.distance, self.cell, moved, self.weight)
+    def movers(self, moved: FloatArray) -> dict[str, Any]:
+        rows, columns = list_moves(self.distance, self.cell, moved, self.weight)
         place = np.full(rows.size, -1) if self._row is None else self._row[rows].astype(np.intp)
         if self._features is None:
             # The columns behind an expression were not read; the listed rows are looked up by their numbers.
@@ -248,22 +249,30 @@ class RowsByPasses:
         sums, cell = self._pass({"value": self._distance}, {})
         return smooth(self.cells, cell, sums.columns["value"].astype(float), sums.mass, self.sample)
 
-    def movers(self, moved: FloatArray, reach: FloatArray) -> dict[str, Any]:
-        """Only rows within ``reach`` are read, because no other row flips. An engine has no row numbers."""
+    def movers(self, moved: FloatArray) -> dict[str, Any]:
+        """The rows that flip, nearest first; an engine has no row numbers."""
         features = {role: number(column) for role, column in self._plan.features.items()}
+        mass = float(moved.sum()) if np.isfinite(moved).all() else 0.0
+        if not mass > 0:
+            rows, columns = list_moves(np.empty(0), np.empty(0, dtype=np.intp), moved, None)
+            return {**columns, "row": rows, "start": np.empty((0, len(features)))}
         request = replace(self._plan.request, numeric={}, values={"distance": self._distance, **features})
         scale = None
-        if self.sample is not None:  # weights of the rows that are read, on the scale of all
+        if self.sample is not None:  # weights of the rows that are fetched, on the scale of all
             weighed = self._source.weight * self._source.number
             request = replace(request, values={**request.values, "mass": weighed})
             scale = self.cells.rows / float(collect(aggregate(self._complete(), {}, {"mass": weighed}))["mass"].sum())
-        if not (moved > 0).any():
-            rows, columns = flipped(np.empty(0), np.empty(0, dtype=np.intp), moved, None)
-            return {**columns, "row": rows, "start": np.empty((0, len(features)))}
-        radius = float(reach[moved > 0].max()) * (1 + AGREEMENT)
-        sample = self._source.filter(self._distance <= radius).rows(request)
-        mass = sample.weight if scale is None else sample.columns["mass"] * scale
-        rows, columns = flipped(sample.columns["distance"].astype(float), self.cells.locate(sample), moved, mass)
+        goal = float(PLAN_ROWS)
+        while True:
+            radius = self._rows.radius(moved, min(goal, mass), FETCH)
+            sample = self._source.filter(self._distance <= radius).rows(request)
+            weight = sample.weight if scale is None else sample.columns["mass"] * scale
+            distance = sample.columns["distance"].astype(float)
+            rows, columns = list_moves(distance, self.cells.locate(sample), moved, weight)
+            if rows.size >= PLAN_ROWS or goal >= mass:
+                break
+            goal *= 4.0  # lines that stand for several rows: more of them are needed
+        columns["complete"] = columns["complete"] and goal >= mass
         start = np.column_stack([sample.columns[role][rows] for role in features])
         return {**columns, "row": np.full(rows.size, -1), "start": start}
 
@@ -346,7 +355,7 @@ class RowsByPasses:
 Rows = MeasuredArrays | RowsByPasses
 
 
-def flipped(
+def list_moves(
     distance: FloatArray, cell: IntArray, moved: FloatArray, weight: FloatArray | None
 ) -> tuple[IntArray, dict[str, Any]]:
     """The places of the rows that flip, in whole or in part, nearest first, and what a plan says about them."""

@@ -224,9 +224,10 @@ register(
         "project_unsupported": "There are too few rows for the test by distance: fewer than 5 rows of a compared group "
         "lie near the threshold or, at the edge of the tolerance, fewer than 10 would be selected or refused. The "
         "p-value is that of the Wald test.",
-        "project_no_variance": "The variance of the differences cannot be estimated: all decisions, or all decisions "
-        "about some group, are equal, or the moments of a user-defined criterion depend on one another. Nothing is "
-        "tested, and there is no p-value.",
+        "project_no_variance": "The variance of the differences cannot be estimated: everybody, or everybody in some "
+        "group, has the same decision. Nothing is tested, and there is no p-value.",
+        "project_fixed_moments": "The moments of this criterion do not vary, or not independently of one another. "
+        "Nothing is tested, and there is no p-value.",
         "project_few_clusters": "A compared group has fewer than 10 effective clusters, too few to estimate their "
         "variance. Nothing is tested, and there is no p-value.",
         "project_not_converged": "The solver stopped before it found the least change, because of a limit or of "

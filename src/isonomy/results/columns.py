@@ -174,6 +174,7 @@ def _number(column: Column, value: float) -> str:
 # ---- a result in a notebook, by the template `notebook.html`
 
 _ROWS = 10  # of the table; `to_frame` has them all
+_FINDINGS = 5  # the others are folded away
 _CELL = 120
 _SCALE = 2.0  # pixels for each of the page's
 
@@ -190,30 +191,32 @@ def html(result: Evidence) -> str:
     except ImportError:  # the renderer is needed for display alone
         png = b""
     columns = result.table()
-    return table(
-        columns,
-        result.described(columns),
+    return _rendered(
+        **_as_text(columns, result.described(columns)),
         result=result,
         design=phrases.designed(result.provenance.options, result.provenance.clusters),
         findings=tuple(map(phrases.capital, result.findings())),
+        most=_FINDINGS,
         picture=base64.b64encode(png).decode(),
         width=f"{int.from_bytes(png[16:20]) / _SCALE:.0f}" if png else "",
     )
 
 
-def table(columns: Columns, described: Mapping[str, Column] | None = None, **more: object) -> str:
+def table(columns: Columns, described: Mapping[str, Column] | None = None) -> str:
+    return _rendered(**_as_text(columns, described or {name: Column(name) for name in columns}))
+
+
+def _as_text(columns: Columns, described: Mapping[str, Column]) -> dict[str, object]:
+    cells = [[cell_text(described[name], value) for value in values[:_ROWS]] for name, values in columns.items()]
+    return {
+        "titles": [described[name].title for name in columns],
+        "rows": [[phrases.cut(cell, _CELL) for cell in row] for row in zip(*cells, strict=True)],
+        "total": max(map(len, columns.values()), default=0),
+    }
+
+
+def _rendered(**values: object) -> str:
     from jinja2 import Environment
 
-    described = described or {name: Column(name) for name in columns}
-    cells = [[cell_text(described[name], value) for value in values[:_ROWS]] for name, values in columns.items()]
     template = (files("isonomy.results") / "notebook.html").read_text(encoding="utf-8")
-    return (
-        Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-        .from_string(template)
-        .render(
-            titles=[described[name].title for name in columns],
-            rows=[[phrases.cut(cell, _CELL) for cell in row] for row in zip(*cells, strict=True)],
-            total=max(map(len, columns.values()), default=0),
-            **more,
-        )
-    )
+    return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(template).render(**values)

@@ -381,7 +381,7 @@ def table_groups(partition: Partition, known: tuple[Group, ...] | None = None) -
         name = " & ".join(partition.dimensions)
         raise UsageError(
             f"groups: {name!r} has {len(groups):,} groups, and at most {MOST_GROUPS} can be compared with one "
-            "another. Combine some of them; for a column of numbers, use iso.cut."
+            "another. Combine some of them; for a column of numbers, use iso.cut(column, edges)."
         )
     return groups, codes
 

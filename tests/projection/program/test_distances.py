@@ -318,7 +318,7 @@ def test_estimators_without_a_distance(people: pl.DataFrame) -> None:
         assert estimators.distance(model, ["x", "z"]).approximate
         with pytest.raises(UsageError, match="searched by its decisions"):
             estimators.distance(model, ["x", "z"], immutable=["x"])
-        with pytest.raises(UsageError, match=r"threshold: 2\.0 is not a probability"):
+        with pytest.raises(UsageError, match=r"threshold: 2\.0 is not strictly between 0 and 1"):
             estimators.distance(model, ["x", "z"], threshold=2.0)
     with pytest.raises(UsageError, match="not a fitted estimator"):
         estimators.distance(LogisticRegression(), ["x", "z"])

@@ -307,8 +307,16 @@ def test_rates_of_0_and_1_have_no_variance_with_weights_or_clusters(design: str)
     assert sorted(result.status) == [Status.CONSTANT, Status.REFERENCE]
     assert np.isnan(result.pvalue)
     assert np.abs(result.disparity).max() == 1.0
-    assert any("all decisions about some group, are equal" in w for w in result.warnings)
+    assert any("everybody in some group, has the same decision" in w for w in result.warnings)
     assert not any("do not vary" in w for w in result.warnings)
+
+
+def test_constant_moments_of_a_user_defined_criterion_have_words_of_their_own() -> None:
+    data = scores() | {"c": np.zeros(2_000, dtype=int)}
+    criterion = Discerning(u={"b": iso.col("g") == "b"}, phi=lambda u, mean: u[:, 0], names=("selected in b",))
+    result = iso.project(data, prediction="c", distance="d", criterion=criterion)
+    assert result.test_status is Status.CONSTANT
+    assert any("moments of this criterion do not vary" in w for w in result.warnings)
 
 
 # --- few events with weights or clusters -------------------------------------------------------------------------

@@ -151,13 +151,14 @@ def applied(algorithm: Algorithm, name: str, people: People) -> tuple[Algorithm,
     try:
         numbers = np.asarray(algorithm(people), dtype=float)
     except Exception as error:
-        return Algorithm(
-            None, Status.FAILED, f"rule {name!r} failed to decide: {type(error).__name__}: {error}"
-        ), nothing
+        note = f"rule {name!r} failed to decide: {type(error).__name__}: {error}"
+        return Algorithm(None, Status.FAILED, note), nothing
     if numbers.shape == (len(people),) and np.isfinite(numbers).all():
         return algorithm, numbers
-    seen = f"an array of shape {numbers.shape}, of which {np.isfinite(numbers).sum():,} are finite numbers"
-    note = f"rule {name!r} returned {seen}; it must return one for each of {len(people):,} rows."
+    seen = f"{numbers.size:,} values, {np.isfinite(numbers).sum():,} of them finite"
+    if numbers.ndim != 1:  # as many values in another shape
+        seen = f"an array of shape {numbers.shape}"
+    note = f"rule {name!r} returned {seen}; it must return one finite number for each of {len(people):,} rows."
     return Algorithm(None, Status.FAILED, note), nothing
 
 

@@ -177,10 +177,11 @@ class ThresholdsRule:
     group_aware: ClassVar[bool] = True
 
     def __call__(self, training: rules.Training) -> rules.Algorithm:
-        if training.criteria.priced or not training.criteria.scored:
+        if training.criteria.priced:
+            raise UsageError("accuracy: the group_thresholds rule needs 0/1 decisions; a price has no cut-off.")
+        if not training.criteria.scored:
             raise UsageError(
-                "capacity: group_thresholds moves the cut-off of a score, and prices have none; give a capacity, or "
-                "iso.above(threshold)."
+                "capacity: group_thresholds moves the cut-off of a score; give a capacity, or iso.above(threshold)."
             )
         n = len(training.outcome)
         fold, scores = training.rng.permutation(n) % FOLDS, np.full(n, np.nan)

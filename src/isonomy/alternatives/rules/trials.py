@@ -318,7 +318,7 @@ def _status_quo_rates(cases: Cases, weight: rules.Weight, before: rules.Selectio
 
 
 def _report(algorithm: rules.Algorithm, cases: Cases, values: FloatArray) -> SearchReport:
-    """A score that is the same for everybody cannot be cut at a capacity."""
+    """How the search went; a score that is the same for everybody cannot be cut at a capacity."""
     report = SearchReport(algorithm.decide is not None, algorithm.status, algorithm.note, algorithm.details)
     cut = report.succeeded and cases.criteria.capacity and not cases.criteria.priced
     if not cut or len(values) < 2 or np.ptp(values) > 0:

@@ -177,7 +177,8 @@ def fairness_utilities(given: UtilityLike | Sequence[UtilityLike] | None, accura
     listed = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
     opened = [part for item in listed for part in (CRITERIA.get(item, (item,)) if isinstance(item, str) else (item,))]
     utilities = tuple(utility("fairness", item, CRITERIA) for item in opened)
-    if not 0 < len({u.name for u in utilities}) == len(utilities):
+    names = {u.name for u in utilities}
+    if not names or len(names) < len(utilities):
         raise UsageError(f"fairness: {shown(given)} is not allowed; give one or more different utilities or criteria.")
     return utilities
 

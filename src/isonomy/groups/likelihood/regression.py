@@ -106,7 +106,7 @@ class Terms:
             if number > LEVELS:
                 raise UsageError(
                     f"given: {name!r} has {number:,} levels, and {LEVELS} are the most for people to be comparable; "
-                    "combine levels, cut a number with iso.cut, or leave it out."
+                    "combine levels, cut a number with iso.cut(column, edges), or leave it out."
                 )
             columns += [(codes == level).astype(float) for level in range(1, number)]
             curved, names = curved + [False] * (number - 1), names + [name] * (number - 1)

@@ -164,8 +164,10 @@ def _searched(estimator: Any, names: tuple[str, ...], threshold: float | None, n
         raise UsageError(
             f"squared, immutable, costs: the boundary of {kind} is searched by its decisions; leave them out."
         )
-    if threshold is not None and not (0 < threshold < 1 and hasattr(estimator, "predict_proba")):
-        raise UsageError(f"threshold: {threshold!r} is not a probability between 0 and 1, or {kind} predicts none.")
+    if threshold is not None and not hasattr(estimator, "predict_proba"):
+        raise UsageError(f"threshold: {kind} predicts no probabilities; leave it out.")
+    if threshold is not None and not 0 < threshold < 1:
+        raise UsageError(f"threshold: {threshold!r} is not strictly between 0 and 1.")
 
     def decision(rows: FloatArray) -> FloatArray:
         # A pipeline may choose columns by their names.

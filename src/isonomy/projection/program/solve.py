@@ -179,6 +179,23 @@ class BinnedRows:
         last = np.searchsorted(begin, place, "right") - 1
         return bins.where((last >= 0) & (cut.group[last] == bins.group) & (bins.low < cut.high[last]))
 
+    def radius(self, moved: FloatArray, goal: float, most: float) -> float:
+        """A distance within which ``goal`` rows flip, and not many more than ``most`` rows lie."""
+        segments, radius = self.coarse, 0.0
+        for _ in range(ROUNDS):
+            segments = segments.where(np.lexsort((segments.low, segments.group)))
+            begins = np.searchsorted(segments.group, segments.group)
+            before = np.append(0.0, np.cumsum(segments.count))
+            flips = np.clip(moved[segments.group] - before[:-1] + before[begins], 0.0, segments.count)
+            outward = np.argsort(segments.high, kind="stable")
+            last = int(np.searchsorted(np.cumsum(flips[outward]), goal * (1 - SLACK)))
+            radius = float(segments.high[outward[min(last, outward.size - 1)]])
+            edge = (segments.low < radius) & (segments.high >= radius)
+            if segments.count[segments.high <= radius].sum() <= most or not edge.any():
+                break
+            segments = segments.where(~edge) + self.split(segments.where(edge))
+        return radius
+
     def _quartiles(self) -> tuple[tuple[float, float], Segments]:
         """The quartiles of the signed distance as far as they are known, and the bins to split until they are."""
         bins = self._finest
