@@ -832,7 +832,7 @@ PAGE = Page(
                         gamma_amounts, [1_200] * 30, 30_000
                     ),
                     "170 amounts of 0 or 5 (5 %) against 170": apart(
-                        lambda rng, n: 5.0 * (rng.random(n) < 0.05), [170], 170
+                        lambda rng, n: np.where(rng.random(n) < 0.05, 5.0, 0.0), [170], 170
                     ),
                 }.items()
             ),
