@@ -645,6 +645,10 @@ def raised(rng: np.random.Generator, rows: int, reference: int, p: float, other:
     return table
 
 
+def known_mean(rng: np.random.Generator, sizes: list[int]) -> list[float]:
+    return groups(rng, lambda r: sides(r, gamma_amounts, sizes, 0), reference=0.1)
+
+
 # ---- the page
 
 
@@ -830,6 +834,12 @@ PAGE = Page(
                     "30 groups of 600 gamma amounts among 90 % zeros, 3 times as variable": wider([600] * 30, 3.0),
                     "30 groups of 1,200 gamma amounts among 90 % zeros, against 30,000": apart(
                         gamma_amounts, [1_200] * 30, 30_000
+                    ),
+                    "300 gamma amounts among 90 % zeros, against their known mean": each(
+                        partial(known_mean, sizes=[300])
+                    ),
+                    "10 groups of 300 gamma amounts among 90 % zeros, against their known mean": each(
+                        partial(known_mean, sizes=[300] * 10)
                     ),
                     "170 amounts of 0 or 5 (5 %) against 170": apart(
                         lambda rng, n: np.where(rng.random(n) < 0.05, 5.0, 0.0), [170], 170
