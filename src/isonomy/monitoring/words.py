@@ -234,14 +234,12 @@ def alarm(result: MonitorResult, j: int) -> str:
     began = f"the disparity of {result.names[j]} has been beyond the tolerance{f' of {known}' if known else ''}"
     if result.tolerance is None:
         began = f"{result.names[j]} has differed from {known or result.reference}"
-    since, shown = result.since[j], result.first_shown[j]
-    place = {name: k for k, name in enumerate(result.batch_names)}
-    text = f"Alarm at batch {result.alarm[j]}: since about batch {since}, {began}."
-    if shown and place.get(shown, 0) < place.get(since, 0):  # the watch begins again after every alarm
-        text = (
-            f"The latest alarm, at batch {result.alarm[j]}, rests on the batches since about {since}. A difference of "
-            f"{result.names[j]} was already shown at batch {shown}."
-        )
+    last = result.alarm[j], result.since[j]
+    first, *later = [(batch, since) for batch, name, since in result.alarms if name == result.names[j]] or [last]
+    text = f"Alarm at batch {first[0]}: since about batch {first[1]}, {began}."
+    if later:  # the watch begins again after every alarm
+        times = "again" if len(later) == 1 else f"{len(later)} more times, last"
+        text += f" It was raised {times} at batch {last[0]}, for the batches since about {last[1]}."
     often = f"at most once in {result.run_length:,} batches, for all groups together"
     return f"{text} If nothing is wrong, such alarms come on average {often}."
 
