@@ -803,7 +803,7 @@ def test_a_difference_taken_for_a_ratio_is_refused(tolerance: float) -> None:
 
 
 def test_a_group_that_lacks_large_amounts_is_not_certain_by_its_own_small_variance() -> None:
-    """Such groups were most false violations where many groups were compared."""
+    """By its own variance, its p-value would pass the level that 30 groups share."""
 
     def amounts(rows: int, paid: int, most: float) -> FloatArray:
         """Nothing for most people; for the others the quantiles of a gamma law up to ``most``."""
@@ -817,3 +817,23 @@ def test_a_group_that_lacks_large_amounts_is_not_certain_by_its_own_small_varian
     assert lines[0]["status"][0] == "ok"
     assert lines[1]["pvalue"][0] < 0.05 / 30 < lines[0]["pvalue"][0] < 0.05
     assert lines[1]["ci_high"][0] < lines[0]["ci_high"][0] < 0.0
+
+
+def test_each_of_many_skewed_groups_needs_more_rows_than_one() -> None:
+    """A level shared by many groups lies far out in the tail, where the law of skewed means fails first."""
+
+    def scores(rows: int) -> FloatArray:
+        return stats.beta.ppf((np.arange(rows) + 0.5) / rows, 0.1, 2.0)
+
+    def statuses(groups: int, rows: int) -> set[str]:
+        names = [*(f"g{i}" for i in range(groups)), "ref"]
+        table = {
+            "g": np.repeat(names, [rows] * groups + [3_000]),
+            "v": np.r_[np.tile(scores(rows), groups), scores(3_000)],
+        }
+        roles: dict[str, Any] = {"metric": "mean_prediction", "prediction": "v", "groups": "g"}
+        return set(iso.flag(table, **roles, reference={"g": "ref"}).to_frame()["status"]) - {"reference"}
+
+    assert statuses(1, 100) == {"ok"}
+    assert statuses(20, 100) == {"skewed"}
+    assert statuses(20, 400) == {"ok"}
